@@ -60,7 +60,7 @@ def _make_cluster(variant: str, nodes: int) -> ClusterState:
         )
         state.apply(node, _position("node-state", number))
         state.apply(_metric(number, random), _position("node-metrics", number))
-    state.inventory.lay_out()
+    state.inventory.update_index()
     return state
 
 

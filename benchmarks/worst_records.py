@@ -39,7 +39,7 @@ from schemas.messages.pods import (
 )
 from schemas.messages.usage import HostApplicationUsage, NodeUsage, PodUsage
 from schemas.topics.codec import encode
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.placement.filters.unsupported import (

@@ -16,7 +16,7 @@ from connectors.process.wall_clock import now_ms
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import RecordPlace
 from schemas.topics.partitions import partition_for
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
 from streams.in_process.pipeline import ProducedRecord

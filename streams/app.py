@@ -17,7 +17,7 @@ from connectors.process.metrics_endpoint import serve
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.tables import CLUSTER_TABLES, WINDOWS
 from schemas.topics.catalog import CLUSTER_INPUTS, TOPIC_BY_NAME
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
@@ -84,7 +84,11 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     runners = []
     if worker.stages != "cluster":
         document = worker.collect_policy()
-        rules = PoolRules() if document is None else PoolRules.of(*document.collect.as_messages)
+        rules = (
+            PoolRules()
+            if document is None
+            else PoolRules.from_policies(*document.collect.as_messages)
+        )
         runners.append(add_aggregate(app, kafka, limits, metrics, rules))
     if worker.stages != "aggregate":
         ticks = TickSettings(worker.tick_interval_s, worker.clock_hold_s)

@@ -1,14 +1,14 @@
 """Applies the records of `node-usage` to the state of a partition.
 
-A sample at least a report interval after the node's last report emits a metric with the sample's time.
-Collect policies are records between the samples, written by the cluster stage; a policy applies to
-the samples after it. So the result depends only on the order of one topic.
+A sample that is at least a report interval newer than the node's last report emits a metric with the sample's
+time. Collect policies are records between the samples, written by the cluster stage. A policy applies to
+later samples. So the result depends only on the order of one topic.
 
-At positions that the order of records determines, a node's windows also end when:
+A node's windows are dropped in these cases, which the order of records determines too:
 
-- the node has vanished;
-- its clock was set back, so that its samples would be refused until the old time is reached;
-- the node was removed, and another one of its name was added.
+- The node sends no more samples.
+- The clock of the node was set back, so that its samples would be refused until the old time is reached.
+- The node was removed, and a new node with the same name was added.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode, encode_fields
 from schemas.topics.partitions import check_key, check_partition
-from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
@@ -46,15 +46,15 @@ class SampleIntake:
         self._partitions = partitions
         self._limits = limits
         self._counts = counts
-        self.metrics: dict[int, OutputRecord] = {}
-        """Metrics emitted in the batch, by offset of their sample."""
+        self.metrics: list[OutputRecord] = []
+        """Metrics emitted in the batch."""
 
     def apply(self, record: InputRecord) -> Refusal | None:
-        """Apply a record; return why it is refused, or None."""
+        """Apply a record, or return why it is refused."""
         refusal = check_partition(record.key, record.partition, self._partitions)
         if refusal is not None:
             return refusal
-        node = self._state.nodes.get(node_of(record))
+        node = self._state.nodes.get(get_node_key(record))
         if node is not None:
             self._state.touch(node)
             sample = decode_known(
@@ -75,31 +75,33 @@ class SampleIntake:
     def _adopt(self, policy: CollectPolicyRecord, offset: int) -> Refusal | None:
         """Apply a collect policy, unless the cluster has it already."""
         policies = self._state.policies
-        before = policies.all.get(policy.cluster)
-        if before is None and len(policies.all) >= self._limits.policies_per_partition:
+        before = policies.by_cluster.get(policy.cluster)
+        if before is None and len(policies.by_cluster) >= self._limits.policies_per_partition:
             return Refusal(
                 "limit",
-                f"policies_per_partition: the partition has policies of {len(policies.all)} clusters; "
+                f"policies_per_partition: the partition has policies of {len(policies.by_cluster)} clusters; "
                 f"allowed are at most {self._limits.policies_per_partition}",
             )
-        if before is not None and before.rules == PoolRules.of(policy.default, policy.pools):
+        if before is not None and before.rules == PoolRules.from_policies(
+            policy.default, policy.pools
+        ):
             self._counts["policy_repeated"] += 1
         else:
-            self._state.adopt(policy, offset)
+            self._state.apply_policy(policy, offset)
             self._counts["policy_adopted"] += 1
         return None
 
     def _apply_sample(
         self, message: NodeUsage | KnownSample, record: InputRecord
     ) -> Refusal | None:
-        # A record without a timestamp has nothing to compare its sample with.
+        # A record without a timestamp has no time to compare that of the sample with.
         if record.timestamp_ms >= 0:
             refusal = check_not_future(
                 message.sampled_at_ms, record.timestamp_ms, self._limits.future_ms
             )
             if refusal is not None:
                 return refusal
-        rules = self._state.policies.of(message.cluster).of_pool(message.pool)
+        rules = self._state.policies.get_rules(message.cluster).get_rules(message.pool)
         sample = extract_figures(message, record.value or b"", rules.memory_field)
         impossible = sample.find_impossible(message.capacity or {})
         if impossible is not None:
@@ -114,21 +116,21 @@ class SampleIntake:
                     f"allowed are at most {self._limits.nodes_per_partition}",
                 )
             node = self._state.create(message.cluster, message.node, record.offset)
-        return self._take(node, sample, rules, record.offset)
+        return self._add_sample(node, sample, rules, record.offset)
 
-    def _take(
+    def _add_sample(
         self, node: NodeWindows, sample: SampleFigures, rules: CollectRules, offset: int
     ) -> Refusal | None:
         state = self._state
-        pool_rules = state.policies.of(node.cluster)
+        pool_rules = state.policies.get_rules(node.cluster)
         state.clock.add(sample.sampled_at_ms)
-        verdict = node.judge(sample, pool_rules, self._limits)
+        verdict = node.check_sample(sample, pool_rules, self._limits)
         is_new_node = sample.node_created_at_ms > (node.newest_ms or sample.node_created_at_ms)
         if is_new_node or (isinstance(verdict, Refusal) and self._was_set_back(node, sample)):
-            verdict = NodeWindows(node.cluster, node.name, offset).judge(
+            verdict = NodeWindows(node.cluster, node.name, offset).check_sample(
                 sample, pool_rules, self._limits
             )
-            if verdict == "take":
+            if verdict == "add":
                 self._counts["renewed" if is_new_node else "set_back"] += 1
                 node.clear(state.samples_log, state.pods_log)
                 node.since_offset = offset
@@ -140,8 +142,8 @@ class SampleIntake:
         if sample.zero_points:
             self._counts["zero_points"] += sample.zero_points
         if node.key not in state.nodes:
-            state.keep(node)
-        figures = node.take(sample, offset, pool_rules, state.samples_log, state.pods_log)
+            state.add(node)
+        figures = node.add_sample(sample, offset, pool_rules, state.samples_log, state.pods_log)
         is_newest = sample.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None
@@ -150,7 +152,7 @@ class SampleIntake:
             if lifetimes is not None and lifetimes.at_ms <= node.anchor_ms:
                 lifetimes = None
             node.anchor_ms = sample.sampled_at_ms
-            refusal = self._report(node, rules, sample, offset, lifetimes)
+            refusal = self._report(node, rules, sample, lifetimes)
         state.samples_log.append(
             SampleEntry(
                 node.key,
@@ -170,7 +172,6 @@ class SampleIntake:
         node: NodeWindows,
         rules: CollectRules,
         sample: SampleFigures,
-        offset: int,
         lifetimes: MemberLifetimes | None,
     ) -> Refusal | None:
         metric = build_metric(node, rules, sample, lifetimes)
@@ -184,13 +185,14 @@ class SampleIntake:
             )
             metric.pop("lifetimes", None)
             value = encode_fields({**metric, "pods": [], "host_applications": []})
-        self.metrics[offset] = OutputRecord(OUTPUT, node.cluster, value)
+        self.metrics.append(OutputRecord(OUTPUT, node.cluster, value))
         self._counts["reported"] += 1
         return refusal
 
     def _was_set_back(self, node: NodeWindows, sample: SampleFigures) -> bool:
-        """Tell whether the sample agrees with the partition's clock, and earlier ones were ahead of it."""
-        newest_ms, horizon_ms = node.newest_ms, self._state.policies.of(node.cluster).horizon_ms
+        """Tell whether earlier samples were ahead of the partition's clock, and this one is not."""
+        newest_ms = node.newest_ms
+        horizon_ms = self._state.policies.get_rules(node.cluster).horizon_ms
         if newest_ms is None or sample.sampled_at_ms >= newest_ms - horizon_ms:
             return False
         now_ms = self._state.clock.now_ms
@@ -199,7 +201,7 @@ class SampleIntake:
         return abs(sample.sampled_at_ms - now_ms) <= horizon_ms
 
     def sweep(self) -> None:
-        """Forget vanished nodes; searches once in as many records as there are nodes."""
+        """Forget nodes without new samples; searches once in as many records as there are nodes."""
         state = self._state
         state.since_sweep += 1
         if state.since_sweep < max(self._limits.sweep_records, len(state.nodes)):
@@ -210,12 +212,12 @@ class SampleIntake:
             return
         oldest_ms = now_ms - self._limits.forget_after_ms
         for node in list(state.nodes.values()):
-            horizon_ms = state.policies.of(node.cluster).horizon_ms
+            horizon_ms = state.policies.get_rules(node.cluster).horizon_ms
             if (node.newest_ms or 0) < oldest_ms - horizon_ms:
                 state.forget(node)
                 self._counts["forgotten"] += 1
 
 
-def node_of(record: InputRecord) -> str:
-    """Return the key of the record's node; a key that is not UTF-8 equals that of no node."""
+def get_node_key(record: InputRecord) -> str:
+    """Return the key of the record's node; no node has a key that is not UTF-8."""
     return (record.key or b"").decode(errors="surrogateescape")

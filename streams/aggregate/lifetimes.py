@@ -2,9 +2,9 @@
 
 A sample extends the lifetimes of its members if it is at least an average window newer than the sample
 that extended them last. All samples in between contribute. The lifetimes are stored with the sample's
-pods; their row is kept until the next extension, even if the window becomes shorter. An average window
-without samples of pods ends all lifetimes. A late sample, older than the last extension, counts in
-averages and percentiles but in no lifetime.
+pods; the row is kept until the next extension, even if the window becomes shorter. An average window
+without samples of pods ends all lifetimes. A sample that is older than the last extension counts in averages
+and percentiles, but not in lifetimes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,34 +25,34 @@ _NO_PAIR = (NOT_MEASURED, NOT_MEASURED)
 
 
 class MemberLifetimes(NamedTuple):
-    """Lifetimes of the members of the sample that extended them last."""
+    """Lifetimes of the members of one sample, which extended the lifetimes last."""
 
     at_ms: int
     """Time of the sample."""
     resources: tuple[str, ...]
     """Resources of every `Lifetime.usage`."""
-    of: dict[int, Lifetime]
+    by_number: dict[int, Lifetime]
     """Lifetime by number of the member, in the order of the sample."""
 
-    def pairs(self, resource: str) -> list[_Pair]:
+    def list_pairs(self, resource: str) -> list[_Pair]:
         """Return mean and deviation of each member."""
         if resource not in self.resources:
-            return [_NO_PAIR] * len(self.of)
+            return [_NO_PAIR] * len(self.by_number)
         column = 2 * self.resources.index(resource)
-        return [lifetime.usage[column : column + 2] for lifetime in self.of.values()]
+        return [lifetime.usage[column : column + 2] for lifetime in self.by_number.values()]
 
     def align(self, resources: tuple[str, ...]) -> "MemberLifetimes":
         """Return the same lifetimes with other resources."""
         if resources == self.resources:
             return self
-        columns = [self.pairs(resource) for resource in resources]
-        of = {
+        columns = [self.list_pairs(resource) for resource in resources]
+        by_number = {
             number: Lifetime(
                 lifetime.minutes, tuple(chain.from_iterable(column[index] for column in columns))
             )
-            for index, (number, lifetime) in enumerate(self.of.items())
+            for index, (number, lifetime) in enumerate(self.by_number.items())
         }
-        return MemberLifetimes(self.at_ms, resources, of)
+        return MemberLifetimes(self.at_ms, resources, by_number)
 
 
 def extend_member_lifetimes(
@@ -67,11 +67,11 @@ def extend_member_lifetimes(
     A resource that none of these samples measured is removed from all lifetimes.
 
     Args:
-        before: lifetimes after the last extension; None: there are none.
+        before: lifetimes after the last extension, if any.
         at_ms: time of the newest sample.
-        matrices: the samples since then, newest last; see `PodWindow.matrix`.
-        resources: resources of their columns.
-        window_ms: average window, the longest time that the samples span.
+        matrices: the samples since then, newest last; see `PodWindow.build_matrix`.
+        resources: resources of the matrices' columns.
+        window_ms: average window; the samples do not span more time.
     """
     newest: list[int] = list(dict.fromkeys(matrices[-1][:, 0].tolist()))
     numbers = np.array(sorted(newest), dtype=np.int64)
@@ -89,7 +89,7 @@ def extend_member_lifetimes(
         columns += _measure(lines[:, 1 + index], member_index, len(numbers))
     usages = list(zip(*columns, strict=True)) or [()] * len(numbers)
     index_of = {number: index for index, number in enumerate(numbers.tolist())}
-    older = {} if before is None else before.align(tuple(resources)).of
+    older = {} if before is None else before.align(tuple(resources)).by_number
     lifetimes = {}
     for number in newest:
         index = index_of[number]
@@ -124,11 +124,11 @@ def _measure(used: IntArray, member_index: IntArray, members: int) -> tuple[list
     return means.tolist(), deviations.tolist()
 
 
-def lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, object]:
-    """Return the fields of a `LifetimeColumns`, from lifetimes by index of their sample."""
+def encode_lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, object]:
+    """Return the fields of a `LifetimeColumns`; `by_sample` has lifetimes by index of the sample."""
     samples = by_sample.values()
     pairs = {
-        name: [pair for lifetimes in samples for pair in lifetimes.pairs(name)]
+        name: [pair for lifetimes in samples for pair in lifetimes.list_pairs(name)]
         for name in sorted({name for lifetimes in samples for name in lifetimes.resources})
     }
     columns = {
@@ -139,7 +139,7 @@ def lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, obje
     return {
         "samples": list(by_sample),
         "minutes": [
-            lifetime.minutes for lifetimes in samples for lifetime in lifetimes.of.values()
+            lifetime.minutes for lifetimes in samples for lifetime in lifetimes.by_number.values()
         ],
         "mean": {name: list(means) for name, (means, _) in columns.items()},
         "deviation": {name: list(deviations) for name, (_, deviations) in columns.items()},

@@ -1,39 +1,39 @@
-"""Windows of one node, and how a sample changes them.
+"""Windows of one node: checks, adds and drops samples.
 
-A sample is added at its own time, anywhere within the longest window before the node's newest sample.
-An older sample, or a second one of the same time, is refused. Expired samples are dropped when the next
-batch changes the node. So if a batch is not completed, it can be applied again to the rows that it has
-changed.
+A sample may be late, but not older than the longest window before the node's newest sample. An older sample,
+or a second sample of the same time, is refused. Expired samples are dropped when the next batch changes the
+node. So a batch that is not completed can be applied again to the rows that it has changed.
 """
 
 from typing import Literal, NamedTuple
 
 from schemas.base.refusals import Refusal
 from schemas.topics.catalog import node_key
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.lifetimes import MemberLifetimes
-from streams.aggregate.percentile import UNKNOWN, measured
-from streams.aggregate.pods import PodWindow, numbers
+from streams.aggregate.percentile import UNKNOWN, find_measured
+from streams.aggregate.pods import PodWindow, find_numbers
 from streams.aggregate.rows import (
     LIFETIME_ROW_NUMBERS_MAX,
     ROW_NUMBERS_MAX,
     PodEntry,
     RowLog,
     SampleEntry,
-    sample_numbers,
+    count_numbers,
 )
 from streams.aggregate.samples import SampleFigures
 from streams.aggregate.window import SampleWindow
 
-Verdict = Literal["take", "duplicate"] | Refusal
+Verdict = Literal["add", "duplicate"] | Refusal
 
 
 class _Columns(NamedTuple):
     """Resources of a node's figures after a sample."""
 
-    number: int
+    resources: int
+    """Number of resources."""
     keep: list[int] | None = None
-    """Indexes of the present resources that the windows need; None: all are kept."""
+    """Indexes of the resources that the windows still need; None: all."""
 
 
 class NodeWindows:
@@ -48,7 +48,7 @@ class NodeWindows:
         self.created_offset = created_offset
         """Offset of the node's first sample."""
         self.since_offset = created_offset
-        """Offset at which the window began."""
+        """Offset of the record with which the windows began."""
         self.anchor_ms = 0
         """Time of the last report, or of the first sample."""
         self.samples = SampleWindow()
@@ -58,8 +58,10 @@ class NodeWindows:
     def newest_ms(self) -> int | None:
         return self.samples.newest_ms
 
-    def judge(self, sample: SampleFigures, rules: PoolRules, limits: AggregateLimits) -> Verdict:
-        """Decide whether a sample is added; changes nothing that a metric shows."""
+    def check_sample(
+        self, sample: SampleFigures, rules: PoolRules, limits: AggregateLimits
+    ) -> Verdict:
+        """Decide whether to add a sample; may drop resources that no window needs."""
         time_ms = sample.sampled_at_ms
         newest_ms = self.newest_ms
         if newest_ms is not None:
@@ -69,7 +71,7 @@ class NodeWindows:
                     f"sampled_at_ms is {time_ms}, {newest_ms - time_ms} ms before the node's newest "
                     f"sample; allowed are at most {rules.horizon_ms} ms, the longest window",
                 )
-            digest = self.samples.digest_at(time_ms)
+            digest = self.samples.find_digest(time_ms)
             if digest == sample.digest:
                 return "duplicate"
             if digest is not None:
@@ -79,24 +81,21 @@ class NodeWindows:
                     f"expected one sample per node and time",
                 )
         newest_ms = max(time_ms, newest_ms or time_ms)
-        columns = self._columns(sample, newest_ms, rules, limits)
-        since_ms, pods_since_ms = (
-            newest_ms - rules.horizon_ms,
-            newest_ms - rules.average_horizon_ms,
-        )
-        refusal = self._too_many_samples(since_ms, limits)
+        columns = self._select_columns(sample, newest_ms, rules, limits)
+        refusal = self._check_samples(newest_ms - rules.horizon_ms, limits)
         if isinstance(columns, Refusal):
             return refusal or columns
-        refusal = refusal or self._too_many_members(sample, columns, pods_since_ms, limits)
+        pods_since_ms = newest_ms - rules.average_horizon_ms
+        refusal = refusal or self._check_members(sample, columns, pods_since_ms, limits)
         if refusal is not None:
             return refusal
         if columns.keep is not None:
-            # Not before: after a refusal the windows may still need the other columns.
+            # Only now: after a refusal, the windows may still need the other columns.
             self.samples.narrow(columns.keep)
             self.pods.narrow(columns.keep)
-        return "take"
+        return "add"
 
-    def take(
+    def add_sample(
         self,
         sample: SampleFigures,
         offset: int,
@@ -104,10 +103,10 @@ class NodeWindows:
         samples_log: RowLog[SampleEntry],
         pods_log: RowLog[PodEntry],
     ) -> list[int]:
-        """Add a sample after `judge` has returned "take"; return its figures for its `SampleEntry`."""
+        """Add a sample after `check_sample` has returned "add"; return figures for a `SampleEntry`."""
         before_ms = self.newest_ms
         lifetimes_before = self.find_lifetimes(rules)
-        self._widen(sample)
+        self._add_resources(sample)
         resources = self.samples.resources
         figures = [
             amounts.get(resource, UNKNOWN)
@@ -116,10 +115,10 @@ class NodeWindows:
         ]
         if not len(self.samples):
             self.anchor_ms = sample.sampled_at_ms
-        row = samples_log.reserve(sample_numbers(len(resources)))
+        row = samples_log.reserve(count_numbers(len(resources)))
         self.samples.add(sample.sampled_at_ms, sample.digest, row, figures)
         if sample.members:
-            matrix = self.pods.matrix(sample.members, resources)
+            matrix = self.pods.build_matrix(sample.members, resources)
             row = pods_log.reserve(matrix.size)
             self.pods.add(sample.sampled_at_ms, row, matrix)
             lifetimes = None
@@ -138,13 +137,15 @@ class NodeWindows:
         return figures
 
     def find_lifetimes(self, rules: PoolRules) -> MemberLifetimes | None:
-        """Return the lifetimes of the pods, unless they have ended."""
-        newest_ms = self.newest_ms
-        if newest_ms is None:
+        """Return the lifetimes of the pods, unless they have ended.
+
+        Lifetimes end when the average window has no pods, or when the sample that extended them last
+        is older than the longest window.
+        """
+        newest_ms, lifetimes = self.newest_ms, self.pods.lifetimes
+        if newest_ms is None or lifetimes is None or lifetimes.at_ms < newest_ms - rules.horizon_ms:
             return None
-        return self.pods.find_lifetimes(
-            newest_ms - rules.average_horizon_ms, newest_ms - rules.horizon_ms
-        )
+        return lifetimes if self.pods.select_since(newest_ms - rules.average_horizon_ms) else None
 
     def drop_expired(
         self,
@@ -153,18 +154,18 @@ class NodeWindows:
         pods_log: RowLog[PodEntry],
     ) -> None:
         """Drop expired samples; called before a batch changes the node for the first time."""
-        self.cut(rules.horizon_ms, rules.average_horizon_ms, samples_log, pods_log)
-        if self.pods.renamed:
+        self.drop_older(rules.horizon_ms, rules.average_horizon_ms, samples_log, pods_log)
+        if self.pods.names_changed:
             self.pods.prune()
 
-    def cut(
+    def drop_older(
         self,
         horizon_ms: int,
         average_horizon_ms: int,
         samples_log: RowLog[SampleEntry],
         pods_log: RowLog[PodEntry],
     ) -> None:
-        """Drop samples that are older than the horizons before the newest sample; keep names."""
+        """Drop samples that are older than the horizons, counted from the newest sample; keep names."""
         newest_ms = self.newest_ms
         if newest_ms is not None:
             samples_log.release(self.samples.drop(newest_ms - horizon_ms))
@@ -174,22 +175,22 @@ class NodeWindows:
                 pods_log.release(self.pods.drop_lifetimes())
 
     def clear(self, samples_log: RowLog[SampleEntry], pods_log: RowLog[PodEntry]) -> None:
-        """Drop all samples; keep names, because rows that still count may need them."""
+        """Drop all samples; keep names, because valid rows may need them."""
         samples_log.release(self.samples.rows)
         pods_log.release([row for _, row, _ in self.pods] + self.pods.drop_lifetimes())
         self.samples = SampleWindow()
         self.pods.clear()
 
-    def _widen(self, sample: SampleFigures) -> None:
+    def _add_resources(self, sample: SampleFigures) -> None:
         more = sample.resources.difference(self.samples.resources)
         if more:
             self.samples.widen(sorted(more))
             self.pods.widen(len(more))
 
-    def _too_many_samples(self, since_ms: int, limits: AggregateLimits) -> Refusal | None:
+    def _check_samples(self, since_ms: int, limits: AggregateLimits) -> Refusal | None:
         if len(self.samples) < limits.samples_per_node:
             return None
-        live = len(self.samples) - self.samples.index(since_ms)
+        live = len(self.samples) - self.samples.find_index(since_ms)
         if live < limits.samples_per_node:
             return None
         return Refusal(
@@ -198,7 +199,7 @@ class NodeWindows:
             f"{limits.samples_per_node}",
         )
 
-    def _columns(
+    def _select_columns(
         self,
         sample: SampleFigures,
         newest_ms: int,
@@ -207,20 +208,19 @@ class NodeWindows:
     ) -> "Refusal | _Columns":
         """Return the resources after a sample.
 
-        Close to a limit, resources without a figure in the windows are dropped, because a restart
-        drops them, too.
+        Close to a limit, resources without a figure in the windows are dropped, as in a restart.
         """
-        present_count = len(self.samples.resources)
+        current_count = len(self.samples.resources)
         more = sample.resources.difference(self.samples.resources)
-        count = present_count + len(more)
-        lines = self.pods.size // (1 + present_count) + len(sample.members)
+        count = current_count + len(more)
+        lines = self.pods.size // (1 + current_count) + len(sample.members)
         is_far_below = lines * (1 + count) <= limits.pod_figures_per_node
         if is_far_below and count <= limits.resources_per_node:
             return _Columns(count)
-        start = self.samples.index(newest_ms - rules.horizon_ms)
-        keep = {column // 2 for column in measured(self.samples.figures(start))}
-        for _, _, matrix in self.pods.since(newest_ms - rules.average_horizon_ms):
-            keep.update(measured(matrix[:, 1:]))
+        start = self.samples.find_index(newest_ms - rules.horizon_ms)
+        keep = {column // 2 for column in find_measured(self.samples.figures(start))}
+        for _, _, matrix in self.pods.select_since(newest_ms - rules.average_horizon_ms):
+            keep.update(find_measured(matrix[:, 1:]))
         resources = sample.resources.union(self.samples.resources[index] for index in keep)
         if len(resources) > limits.resources_per_node:
             return Refusal(
@@ -228,17 +228,17 @@ class NodeWindows:
                 f"resources_per_node: with this sample the node has {len(resources)} resources in its "
                 f"window; allowed are at most {limits.resources_per_node}",
             )
-        return _Columns(len(resources), sorted(keep) if len(keep) < present_count else None)
+        return _Columns(len(resources), sorted(keep) if len(keep) < current_count else None)
 
-    def _too_many_members(
+    def _check_members(
         self, sample: SampleFigures, columns: "_Columns", since_ms: int, limits: AggregateLimits
     ) -> Refusal | None:
         is_far_below = len(self.pods.members) + len(sample.members) <= limits.safe_members
         lines = self.pods.size // (1 + len(self.samples.resources)) + len(sample.members)
-        if is_far_below and lines * (1 + columns.number) <= limits.pod_figures_per_node:
+        if is_far_below and lines * (1 + columns.resources) <= limits.pod_figures_per_node:
             return None
-        samples = self.pods.since(since_ms)
-        live = numbers(samples)
+        samples = self.pods.select_since(since_ms)
+        live = find_numbers(samples)
         members = {member for member, number in self.pods.members.items() if number in live}
         members.update(member for member, _ in sample.members)
         applications = sum(namespace == "" for namespace, *_ in members)
@@ -250,7 +250,7 @@ class NodeWindows:
             (
                 "pod_figures_per_node",
                 (sum(len(matrix) for _, _, matrix in samples) + len(sample.members))
-                * (1 + columns.number),
+                * (1 + columns.resources),
                 limits.pod_figures_per_node,
             ),
         ):

@@ -20,28 +20,30 @@ INT64_MAX = 2**63 - 1
 LIST_MAX = 48
 
 
-def nearest_rank(count: int, percent: int) -> int:
+def find_nearest_rank(count: int, percent: int) -> int:
     """Return the index of a percentile among `count` (at least 1) values in ascending order."""
     return max(count * percent // 100 - 1, 0)
 
 
 @lru_cache(maxsize=1_024)
-def _ranks(count: int, percents: tuple[int, ...]) -> list[int]:
-    return [nearest_rank(count, percent) for percent in percents]
+def _compute_ranks(count: int, percents: tuple[int, ...]) -> list[int]:
+    return [find_nearest_rank(count, percent) for percent in percents]
 
 
-def all_within(values: Figures, most: int) -> bool:
-    """Tell whether every value was measured and is at most `most`."""
+def are_all_within(values: Figures, most: int) -> bool:
+    """Tell whether all values were measured and are at most `most`."""
     # As an unsigned number, -1 is larger than any amount.
     return int(np.maximum.reduce(values.view(np.uint64), axis=None, initial=0)) <= most
 
 
-def measured(values: Figures) -> list[int]:
+def find_measured(values: Figures) -> list[int]:
     """Return the indexes of the columns that have a value."""
     return np.flatnonzero((values >= 0).any(axis=0)).tolist()
 
 
-def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
+def compute_sums(
+    values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)
+) -> list[list[int]]:
     """Return the sum of each column over each run of samples, exact even beyond 64 bits.
 
     Args:
@@ -55,49 +57,51 @@ def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -
     return np.add.reduceat(amounts, starts).tolist()  # type: ignore[no-any-return]
 
 
-def counts(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -> list[list[int]]:
-    """Return the number of measured values of each column in each run of samples, as in `sums`."""
+def count_measured(
+    values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)
+) -> list[list[int]]:
+    """Return the number of measured values of each column over each run; arguments as in `compute_sums`."""
     return np.add.reduceat(values >= 0, starts, dtype=np.int64).tolist()  # type: ignore[no-any-return]
 
 
-def means(values: Figures) -> list[int | None]:
+def compute_means(values: Figures) -> list[int | None]:
     """Return the mean of each column, rounded down; None if nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
-    if all_within(values, INT64_MAX // len(values)):
+    if are_all_within(values, INT64_MAX // len(values)):
         return (values.sum(axis=0) // len(values)).tolist()  # type: ignore[no-any-return]
     return [
         total // count if count else None
-        for total, count in zip(sums(values)[0], counts(values)[0], strict=True)
+        for total, count in zip(compute_sums(values)[0], count_measured(values)[0], strict=True)
     ]
 
 
-def percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | None]:
+def compute_percentiles(values: Figures, percents: Sequence[int]) -> list[list[int] | None]:
     """Return the given percentiles of each column; None if nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
     ordered = np.sort(values.T)
     length = len(values)
     if int(ordered[:, 0].min(initial=0)) >= 0:
-        ranks = [nearest_rank(length, percent) for percent in percents]
+        ranks = [find_nearest_rank(length, percent) for percent in percents]
         return list(ordered[:, ranks].tolist())
     results: list[list[int] | None] = []
-    for column, count in zip(ordered, counts(values)[0], strict=True):
+    for column, count in zip(ordered, count_measured(values)[0], strict=True):
         # Unknown values, the only negative ones, come first.
-        ranks = [length - count + nearest_rank(max(count, 1), percent) for percent in percents]
+        ranks = [length - count + find_nearest_rank(max(count, 1), percent) for percent in percents]
         results.append(column[ranks].tolist() if count else None)
     return results
 
 
-def summary(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | None:
-    """Return the means of all columns, then a line per percentile; faster than separate calls.
+def summarize(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | None:
+    """Return a line of means, then a line per percentile; faster than separate calls.
 
-    None: a value was not measured, or a sum of more than `LIST_MAX` samples may exceed 64 bits.
+    Returns None if a value was not measured, or if a sum of more than `LIST_MAX` samples may exceed 64 bits.
     """
     length = len(values)
     if not values.size:
         return None
-    ranks = _ranks(length, tuple(percents))
+    ranks = _compute_ranks(length, tuple(percents))
     if length <= LIST_MAX:
         columns = values.T.tolist()
         totals = list(map(sum, columns))
@@ -114,8 +118,8 @@ def summary(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | N
     return [mean, *ordered[ranks].tolist()]
 
 
-def spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
-    """Return the time between the first and last value of each column; 0 for fewer than two."""
+def compute_spans(times: npt.NDArray[np.int64], values: Figures) -> list[int]:
+    """Return the time between the first and the last measured value of each column, or 0."""
     if len(times) and int(values.min(initial=0)) >= 0:
         return [int(times[-1]) - int(times[0])] * values.shape[1]
     measured = values >= 0

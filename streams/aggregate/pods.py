@@ -1,8 +1,8 @@
 """Figures of the pods and host applications of one node within the average window.
 
 Members (pods and host applications) have numbers, so a sample is a small int64 matrix with the number
-and the figures of each member. A number is not used again for another member. Names are kept until no
-sample needs them, so the names in the rows are complete whenever a worker restores them.
+and the figures of each member. The number of a removed member is not used again. Names are kept until no
+sample needs them, so a worker can restore the names of all samples at any time.
 """
 
 from bisect import bisect_left, insort
@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.aggregate.lifetimes import MemberLifetimes, extend_member_lifetimes
-from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, all_within, counts, sums
+from streams.aggregate.percentile import (
+    INT64_MAX,
+    UNKNOWN,
+    Figures,
+    are_all_within,
+    compute_sums,
+    count_measured,
+)
 from streams.aggregate.samples import Amounts, Member
 
 #: Time (ms), table row, matrix of shape (members, 1 + resources).
@@ -33,7 +40,7 @@ class _Order(NamedTuple):
     numbers: bytes
     """Numbers of the members in the order of the sample or window."""
     lines: list[int]
-    """Index in that order, for each of `members`."""
+    """Index in that order of each of `members`."""
     members: list[Member]
 
 
@@ -41,41 +48,38 @@ class PodWindow:
     """Samples of pods, ordered by time, and the numbers of members."""
 
     __slots__ = (
-        "_ordered",
+        "_last_order",
         "_samples",
         "lifetimes",
         "lifetimes_row",
         "members",
+        "names_changed",
         "next_number",
-        "renamed",
         "size",
     )
 
     def __init__(self) -> None:
         self.members: dict[Member, int] = {}
         self.next_number = 0
-        self.renamed = True
+        self.names_changed = True
         """Whether the row of names must be written, because the node or a member is new."""
         self.size = 0
-        """Numbers in all matrices."""
+        """Number of cells of all matrices."""
         self.lifetimes: MemberLifetimes | None = None
-        """Lifetimes after the last extension; `find_lifetimes` tells whether they have ended."""
+        """Lifetimes after the last extension; they may have ended (`NodeWindows.find_lifetimes`)."""
         self.lifetimes_row = 0
         """Table row that stores the lifetimes."""
         self._samples: list[PodSample] = []
-        self._ordered = _Order(b"", [], [])
+        self._last_order = _Order(b"", [], [])
 
     def __iter__(self) -> Iterator[PodSample]:
         return iter(self._samples)
 
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def since(self, time_ms: int) -> list[PodSample]:
+    def select_since(self, time_ms: int) -> list[PodSample]:
         """Return the samples of this time or later."""
         return self._samples[bisect_left(self._samples, time_ms, key=_BY_TIME) :]
 
-    def matrix(
+    def build_matrix(
         self, members: Sequence[tuple[Member, Amounts]], resources: Sequence[str]
     ) -> Figures:
         """Return the matrix of a sample, shape (members, 1 + resources); numbers new members."""
@@ -92,27 +96,13 @@ class PodWindow:
         else:
             self._samples.append((time_ms, row, matrix))
 
-    def find_lifetimes(self, window_since_ms: int, samples_since_ms: int) -> MemberLifetimes | None:
-        """Return the lifetimes, unless they have ended.
-
-        They end when no pod was measured within the average window, or when the sample that extended
-        them last is older than the longest window.
-
-        Args:
-            window_since_ms: begin of the longest average window.
-            samples_since_ms: begin of the longest window.
-        """
-        if self.lifetimes is None or self.lifetimes.at_ms < samples_since_ms:
-            return None
-        return self.lifetimes if self.since(window_since_ms) else None
-
     def extend_lifetimes(
         self,
         before: MemberLifetimes | None,
         resources: Sequence[str],
         window_ms: int,
     ) -> MemberLifetimes | None:
-        """Extend the lifetimes if the newest sample is due to do so; return them, or None.
+        """Extend the lifetimes if it is time, and return them; else return None.
 
         Args:
             before: the lifetimes before the newest sample was added.
@@ -123,7 +113,7 @@ class PodWindow:
         if before is not None and time_ms - before.at_ms < window_ms:
             return None
         since_ms = time_ms if before is None else max(before.at_ms + 1, time_ms - window_ms)
-        matrices = [matrix for _, _, matrix in self.since(since_ms)]
+        matrices = [matrix for _, _, matrix in self.select_since(since_ms)]
         self.lifetimes = extend_member_lifetimes(before, time_ms, matrices, resources, window_ms)
         self.lifetimes_row = row
         return self.lifetimes
@@ -134,15 +124,15 @@ class PodWindow:
         return [] if self.lifetimes is None else [self.lifetimes_row]
 
     def drop_lifetimes(self) -> list[int]:
-        """Drop the lifetimes; return their `lifetimes_rows`."""
+        """Drop the lifetimes; return the former `lifetimes_rows`."""
         rows = self.lifetimes_rows
         self.lifetimes = None
         return rows
 
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
         """Replace the content; `samples` are ordered by time."""
-        self.members, self.next_number, self.renamed = members, next_number, False
-        self._ordered = _Order(b"", [], [])
+        self.members, self.next_number, self.names_changed = members, next_number, False
+        self._last_order = _Order(b"", [], [])
         self._samples = samples
         self.size = sum(matrix.size for _, _, matrix in samples)
 
@@ -162,15 +152,15 @@ class PodWindow:
 
     def prune(self) -> None:
         """Forget the names of members without sample and lifetime."""
-        live = numbers(self._samples)
+        live = find_numbers(self._samples)
         if self.lifetimes is not None:
-            live.update(self.lifetimes.of)
-        self._ordered = _Order(b"", [], [])
+            live.update(self.lifetimes.by_number)
+        self._last_order = _Order(b"", [], [])
         self.members = {member: number for member, number in self.members.items() if number in live}
-        self.renamed = False
+        self.names_changed = False
 
     def widen(self, count: int) -> None:
-        """Add columns for further resources, unknown in the samples so far."""
+        """Add columns for resources that are unknown in the present samples."""
         self._samples = [
             (time_ms, row, np.pad(matrix, ((0, 0), (0, count)), constant_values=UNKNOWN))
             for time_ms, row, matrix in self._samples
@@ -183,74 +173,69 @@ class PodWindow:
         self._samples = [(time, row, matrix[:, columns]) for time, row, matrix in self._samples]
         self.size = sum(matrix.size for _, _, matrix in self._samples)
 
-    def means(self, since_ms: int, resources: Sequence[str]) -> list[MemberMean]:
+    def compute_means(self, since_ms: int, resources: Sequence[str]) -> list[MemberMean]:
         """Return the mean usage of every measured member since a time, ordered by namespace and name.
 
-        Of several pods with the same name, the one seen last is reported. A pod whose priority class
-        changed is one pod with its last class.
+        If several pods have the same name, the result has the pod seen last. A change of the priority
+        class does not make another pod; the last class counts.
         """
-        samples = self.since(since_ms)
+        samples = self.select_since(since_ms)
         if not samples:
             return []
         lines = np.concatenate([matrix for _, _, matrix in samples])
         order = lines[:, 0].argsort(kind="stable")
         ordered = lines[order]
-        number = ordered[:, 0]
-        begins = np.empty(len(number) + 1, dtype=np.bool_)
+        line_numbers = ordered[:, 0]
+        begins = np.empty(len(line_numbers) + 1, dtype=np.bool_)
         begins[0] = begins[-1] = True
-        np.not_equal(number[1:], number[:-1], out=begins[1:-1])
+        np.not_equal(line_numbers[1:], line_numbers[:-1], out=begins[1:-1])
         bounds = begins.nonzero()[0]
         starts, figures = bounds[:-1], ordered[:, 1:]
-        members = number[starts]
-        member_order = self._order(members, members.tobytes())
+        numbers = line_numbers[starts]
+        member_order = self._find_order(numbers, numbers.tobytes())
         if (
             member_order is not None
             and figures.size
-            and all_within(figures, INT64_MAX // len(figures))
+            and are_all_within(figures, INT64_MAX // len(figures))
         ):
             divisors = np.diff(bounds)[:, np.newaxis]
             mean_lines = (np.add.reduceat(figures, starts) // divisors).tolist()
             return _name_means(member_order, mean_lines, resources)
-        line_sums, line_counts = sums(figures, starts), counts(figures, starts)
+        line_sums, line_counts = compute_sums(figures, starts), count_measured(figures, starts)
         if member_order is not None:
             return [
                 (member, usage)
                 for line, member in zip(member_order.lines, member_order.members, strict=True)
-                if (usage := _mean(resources, line_sums[line], line_counts[line]))
+                if (usage := _compute_mean(resources, line_sums[line], line_counts[line]))
             ]
         last_seen = order[bounds[1:] - 1]
-        return self._means_by_name(members, last_seen, line_sums, line_counts, resources)
+        return self._compute_means_by_name(numbers, last_seen, line_sums, line_counts, resources)
 
-    def _order(self, number: Numbers, key: bytes) -> "_Order | None":
+    def _find_order(self, numbers: Numbers, key: bytes) -> "_Order | None":
         """Return the order in which members are reported; None if two have the same name.
 
-        Args:
-            number: numbers of the members.
-            key: the same numbers as bytes.
+        `key` has the numbers as bytes.
         """
-        if self._ordered.numbers != key:
+        if self._last_order.numbers != key:
             names = {number: member for member, number in self.members.items()}
-            members = [names[member_number] for member_number in number.tolist()]
+            members = [names[number] for number in numbers.tolist()]
             if len({member[:2] for member in members}) < len(members):
                 return None
             lines = sorted(range(len(members)), key=members.__getitem__)
-            self._ordered = _Order(key, lines, [members[line] for line in lines])
-        return self._ordered
+            self._last_order = _Order(key, lines, [members[line] for line in lines])
+        return self._last_order
 
-    def _means_by_name(
+    def _compute_means_by_name(
         self,
-        number: Numbers,
+        numbers: Numbers,
         last_seen: npt.NDArray[np.intp],
         line_sums: list[list[int]],
         line_counts: list[list[int]],
         resources: Sequence[str],
     ) -> list[MemberMean]:
-        """Return the means if members have the same name.
-
-        `last_seen` is larger for a member that was seen later.
-        """
+        """Return the means if members have the same name; `last_seen` grows with the time of a member."""
         names = {number: member for member, number in self.members.items()}
-        members = [names[member_number] for member_number in number.tolist()]
+        members = [names[number] for number in numbers.tolist()]
         by_identity: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
         for line in np.argsort(last_seen).tolist():
             member = members[line]
@@ -262,7 +247,7 @@ class PodWindow:
         by_name = {entry[0][:2]: entry for entry in by_identity.values()}
         means = []
         for _, (member, totals, divisors) in sorted(by_name.items()):
-            usage = _mean(resources, totals, divisors)
+            usage = _compute_mean(resources, totals, divisors)
             if usage:
                 means.append((member, usage))
         return means
@@ -272,11 +257,11 @@ class PodWindow:
         if number is None:
             number = self.members[member] = self.next_number
             self.next_number += 1
-            self.renamed = True
+            self.names_changed = True
         return number
 
 
-def numbers(samples: Iterable[PodSample]) -> set[int]:
+def find_numbers(samples: Iterable[PodSample]) -> set[int]:
     """Return the numbers of all members in the samples."""
     matrices = [matrix[:, 0] for _, _, matrix in samples]
     return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
@@ -292,7 +277,7 @@ def _name_means(
     ]
 
 
-def _mean(
+def _compute_mean(
     resources: Sequence[str], totals: Sequence[int], divisors: Sequence[int]
 ) -> dict[str, int]:
     return {

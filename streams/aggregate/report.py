@@ -1,10 +1,8 @@
 """The node metric of a node's windows, as published to `node-metrics`.
 
 Averages cover the average window before the newest sample, even if there are few samples. A percentile
-window is reported for a resource if its samples span at least half of the window. Percentiles of
-different resources can belong to different times.
-
-Facts about the node are those of the newest sample.
+window is reported for a resource if the samples of the resource span at least half of the window. So
+percentiles of different resources can belong to different times.
 """
 
 from collections.abc import Sequence
@@ -12,15 +10,22 @@ from operator import itemgetter
 from typing import Any
 
 from schemas.messages.metrics import AGGREGATION_TYPES
-from streams.aggregate.collect import CollectRules
+from streams.aggregate.collect_policies import CollectRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
-from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary
+from streams.aggregate.percentile import (
+    UNKNOWN,
+    Figures,
+    compute_means,
+    compute_percentiles,
+    compute_spans,
+    summarize,
+)
 from streams.aggregate.samples import SampleFigures
 from streams.risk.lifetimes import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
-#: Names of the lines of `summary`.
+#: Names of the lines of `summarize`.
 _LINES = ("avg", *_NAMES)
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
@@ -28,8 +33,8 @@ _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 def build_metric(
     node: NodeWindows,
     policy: CollectRules,
-    newest: SampleFigures | None = None,
-    lifetimes: MemberLifetimes | None = None,
+    newest: SampleFigures,
+    lifetimes: MemberLifetimes | None,
 ) -> dict[str, Any]:
     """Return the fields of a `NodeMetric`.
 
@@ -41,16 +46,16 @@ def build_metric(
     """
     newest_ms = int(node.samples.times[-1])
     starts = {
-        duration_ms: node.samples.index(newest_ms - duration_ms)
+        duration_ms: node.samples.find_index(newest_ms - duration_ms)
         for duration_ms in {policy.average_ms, *policy.durations_ms}
     }
-    # Windows of a new node begin with the same sample, as do the shortest window and the average window.
+    # Windows that begin with the same sample have the same lines.
     lines_from = {
-        start: summary(node.samples.figures(start), _PERCENTS) for start in {*starts.values()}
+        start: summarize(node.samples.figures(start), _PERCENTS) for start in {*starts.values()}
     }
     figures = node.samples.figures(starts[policy.average_ms])
     lines = lines_from[starts[policy.average_ms]]
-    averages = means(figures) if lines is None else lines[0]
+    averages = compute_means(figures) if lines is None else lines[0]
     usage, system = _split_system(averages, node.samples.resources)
     aggregated, aggregated_system = [], []
     for duration_ms in policy.durations_ms:
@@ -63,7 +68,9 @@ def build_metric(
         if window_system:
             aggregated_system.append({"duration_ms": duration_ms, "usage": window_system})
     pods, applications, members = [], [], []
-    for member, mean in node.pods.means(newest_ms - policy.average_ms, node.samples.resources):
+    for member, mean in node.pods.compute_means(
+        newest_ms - policy.average_ms, node.samples.resources
+    ):
         namespace, name, _, priority_class = member
         fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
@@ -72,10 +79,10 @@ def build_metric(
             members.append((node.pods.members[member], mean))
         else:
             applications.append(fields)
-    optional: dict[str, Any] = {} if newest is None else dict(newest.facts)
-    columns = None if lifetimes is None else _lifetime_columns(lifetimes, members)
+    facts = dict(newest.facts)
+    columns = None if lifetimes is None else _build_lifetime_columns(lifetimes, members)
     if columns is not None:
-        optional["lifetimes"] = columns
+        facts["lifetimes"] = columns
     return {
         "schema_version": 1,
         "cluster": node.cluster,
@@ -90,21 +97,20 @@ def build_metric(
         "pods": pods,
         "host_applications": applications,
         "samples": len(figures),
-        **optional,
+        **facts,
     }
 
 
-def _lifetime_columns(
+def _build_lifetime_columns(
     lifetimes: MemberLifetimes, pods: Sequence[tuple[int, dict[str, int]]]
 ) -> dict[str, Any] | None:
-    """Return the fields of `PodLifetimes`; None: no pod has a lifetime.
+    """Return the fields of `PodLifetimes`; None if no pod has a lifetime.
 
     Args:
         lifetimes: lifetimes of the node's members.
-        pods: number of each pod, and its usage in the window. A lifetime is reported for the
-            resources in both.
+        pods: number of each pod, and its usage in the window; resources without usage are left out.
     """
-    lifetimes_and_usage = [(lifetimes.of.get(number), usage) for number, usage in pods]
+    lifetimes_and_usage = [(lifetimes.by_number.get(number), usage) for number, usage in pods]
     means, deviations = {}, {}
     for index, name in sorted(enumerate(lifetimes.resources), key=itemgetter(1)):
         pairs = [
@@ -114,15 +120,15 @@ def _lifetime_columns(
             for lifetime, usage in lifetimes_and_usage
         ]
         if any(mean >= 0 for mean, _ in pairs):
-            means[name] = [_in_units(mean) for mean, _ in pairs]
-            deviations[name] = [_in_units(deviation) for _, deviation in pairs]
+            means[name] = [_to_units(mean) for mean, _ in pairs]
+            deviations[name] = [_to_units(deviation) for _, deviation in pairs]
     if not means:
         return None
     minutes = [0 if lifetime is None else lifetime.minutes for lifetime, _ in lifetimes_and_usage]
     return {"minutes": minutes, "mean": means, "deviation": deviations}
 
 
-def _in_units(parts: int) -> int:
+def _to_units(parts: int) -> int:
     return UNKNOWN if parts < 0 else parts // PARTS
 
 
@@ -136,14 +142,14 @@ def _aggregate(
     start: int,
     lines: Sequence[Sequence[int]] | None,
 ) -> tuple[_Usage, _Usage]:
-    """Return the figures of one window for the node and its system part; empty if too few samples.
+    """Return the figures of one window for the node and its system part; empty if the samples are too few.
 
     Args:
         node: the windows of the node.
         newest_ms: time of the newest sample.
         duration_ms: length of the window.
         start: index of the window's first sample.
-        lines: `summary` of the window's samples.
+        lines: result of `summarize` for the window's samples.
     """
     resources = node.samples.resources
     if lines is not None:
@@ -162,12 +168,14 @@ def _aggregate(
             },
         )
     figures: Figures = node.samples.figures(start)
-    old_enough = [2 * span >= duration_ms for span in spans(node.samples.times[start:], figures)]
+    old_enough = [
+        2 * span >= duration_ms for span in compute_spans(node.samples.times[start:], figures)
+    ]
     if not any(old_enough):
         return {}, {}
-    ranks = percentiles(figures, _PERCENTS)
+    ranks = compute_percentiles(figures, _PERCENTS)
     columns: dict[str, list[int | None]] = {
-        "avg": means(figures),
+        "avg": compute_means(figures),
         **{
             name: [None if rank is None else rank[index] for rank in ranks]
             for index, name in enumerate(_NAMES)
@@ -188,7 +196,7 @@ def _aggregate(
 def _split_system(
     values: Sequence[int | None], resources: list[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Split values of a window's columns into usage and system part by resource."""
+    """Split values of a window's columns into usage and system part, each by resource."""
     usage, system = (
         {
             resource: value

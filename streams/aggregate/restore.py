@@ -1,7 +1,7 @@
-"""Restores a partition from its rows, to the state at which their `progress` was written.
+"""Restores a partition from its rows, to the state when the last `progress` was written.
 
 A row that cannot be read stops the worker, because percentiles of incomplete windows would be wrong
-without notice. Rows of an incomplete batch are ignored, and removed with the next batch.
+unnoticed. Rows of an incomplete batch are ignored, and removed with the next batch.
 """
 
 from collections import Counter, defaultdict
@@ -18,20 +18,20 @@ from schemas.storage.percentiles import (
     SampleColumns,
 )
 from schemas.storage.tables import parse_row_key
-from streams.aggregate.collect import ClusterPolicies, Ints, PoolRules, select_counted
+from streams.aggregate.collect_policies import ClusterPolicies, Ints, PoolRules, select_counted
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionClock, PartitionState
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodSample
-from streams.aggregate.regroup import NodeSamples, RecoveredPods, node_samples, pods_by_node
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, numbered_key
+from streams.aggregate.samples_by_node import NodeSamples, SamplePods, group_pods, group_samples
 from streams.stage.records import DamagedTable, read_row
 
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows by key; those with a number in their key as (number, row)."""
+    """Rows by key. Rows with a number in their key are pairs (number, row)."""
 
     progress: dict[str, Progress] = field(default_factory=dict)
     nodes: dict[str, NodeMembers] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     Args:
         partition: number of the partition.
         rows: its rows by key.
-        rules: rules of a cluster until its first policy; may differ from those of the last owner.
+        rules: rules of a cluster until its first policy; the last owner may have used others.
 
     Raises:
         DamagedTable: a row cannot be read, or is missing.
@@ -57,23 +57,23 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
             key = numbered_key(partition, "progress", 0)
             raise DamagedTable(key, f"missing, while the table has {len(rows)} other rows")
         return PartitionState(partition, rules, first=True)
-    progress_key = max(read.progress, key=lambda name: read.progress[name].epoch)
+    progress_key = max(read.progress, key=lambda key: read.progress[key].epoch)
     progress = read.progress.pop(progress_key)
-    leftovers = [*read.progress, progress_key, *_drop_void(read, progress)]
+    obsolete_keys = [*read.progress, progress_key, *_drop_incomplete(read, progress)]
     state = PartitionState(partition, rules, epoch=progress.epoch + 1)
     state.position = progress.position
     state.since_sweep = progress.since_sweep
     state.clock = PartitionClock(progress.newest_ms)
-    leftovers += state.policies.restore(read.policies)
-    samples = node_samples(
+    obsolete_keys += state.policies.restore(read.policies)
+    samples = group_samples(
         read.samples,
         progress.position,
-        lambda node: state.policies.windows(node.partition("/")[0])[0],
+        lambda node: state.policies.get_retentions(node.partition("/")[0])[0],
     )
-    pods = pods_by_node(read.pods, progress.position)
-    for name, members in read.nodes.items():
+    pods = group_pods(read.pods, progress.position)
+    for key, members in read.nodes.items():
         if members.node not in samples:
-            raise DamagedTable(name, "no row holds a sample of this node")
+            raise DamagedTable(key, "no row holds a sample of this node")
         state.nodes[members.node] = _restore_node(
             members, samples[members.node], pods.get(members.node, []), state.policies
         )
@@ -84,9 +84,9 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     )
     state.samples_log = RowLog[SampleEntry](state.epoch << 32, samples_live)
     state.pods_log = RowLog[PodEntry](state.epoch << 32, pods_live)
-    leftovers += [name for name, (row, _) in read.samples.items() if row not in samples_live]
-    leftovers += [name for name, (row, _) in read.pods.items() if row not in pods_live]
-    state.leftovers = sorted(leftovers)
+    obsolete_keys += [key for key, (row, _) in read.samples.items() if row not in samples_live]
+    obsolete_keys += [key for key, (row, _) in read.pods.items() if row not in pods_live]
+    state.obsolete_keys = sorted(obsolete_keys)
     return state
 
 
@@ -100,60 +100,60 @@ def _parse_rows(rows: Mapping[str, bytes]) -> _Rows:
             case NodeMembers():
                 read.nodes[key] = row
             case SampleColumns():
-                read.samples[key] = (_sequence(key), row)
+                read.samples[key] = (_parse_sequence(key), row)
             case PodColumns():
-                read.pods[key] = (_sequence(key), row)
+                read.pods[key] = (_parse_sequence(key), row)
             case ClusterCollectPolicy():
-                read.policies[key] = (_sequence(key), row)
+                read.policies[key] = (_parse_sequence(key), row)
             case _:
                 raise DamagedTable(key, "is not a row of this stage")
     return read
 
 
-def _sequence(key: str) -> int:
+def _parse_sequence(key: str) -> int:
     name = parse_row_key(key).name
     if not name.isdecimal():
         raise DamagedTable(key, "the key does not end in a number")
     return int(name)
 
 
-def _drop_void(read: _Rows, progress: Progress) -> list[str]:
+def _drop_incomplete(read: _Rows, progress: Progress) -> list[str]:
     """Remove the rows of an incomplete batch; return their keys."""
-    void = [
-        name
-        for name, members in read.nodes.items()
+    incomplete = [
+        key
+        for key, members in read.nodes.items()
         if members.created_offset > progress.position or members.node in progress.forgotten
     ]
-    void += [name for name, (row, _) in read.samples.items() if row > progress.samples_sequence]
-    void += [name for name, (row, _) in read.pods.items() if row > progress.pods_sequence]
-    void += [
-        name
-        for name, (row, policy) in read.policies.items()
+    incomplete += [key for key, (row, _) in read.samples.items() if row > progress.samples_sequence]
+    incomplete += [key for key, (row, _) in read.pods.items() if row > progress.pods_sequence]
+    incomplete += [
+        key
+        for key, (row, policy) in read.policies.items()
         if row > progress.policies_sequence or policy.offset > progress.position
     ]
-    for name in void:
-        for kind in (read.nodes, read.samples, read.pods, read.policies):
-            kind.pop(name, None)
-    return void
+    for key in incomplete:
+        for rows in (read.nodes, read.samples, read.pods, read.policies):
+            rows.pop(key, None)
+    return incomplete
 
 
 def _restore_node(
-    members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: ClusterPolicies
+    members: NodeMembers, samples: NodeSamples, pods: list[SamplePods], policies: ClusterPolicies
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
     node = NodeWindows(cluster, name, members.created_offset)
     node.since_offset = samples.since_offset
     node.anchor_ms = samples.anchor_ms
-    in_time = np.argsort(samples.head[:, 0])
-    node.samples.load(samples.resources, samples.head[in_time], samples.figures[in_time])
+    order = np.argsort(samples.head[:, 0])
+    node.samples.load(samples.resources, samples.head[order], samples.figures[order])
     names = {
         (sample.namespace, sample.name, sample.uid, sample.priority_class): sample.number
         for sample in members.members
     }
     by_time = _sort_by_time(pods, samples)
     times = samples.head[:, 0]
-    counts = select_counted(times, samples.offset, policies.windows(cluster)[1])
-    counted = set(times[counts].tolist())
+    is_counted = select_counted(times, samples.offset, policies.get_retentions(cluster)[1])
+    counted = set(times[is_counted].tolist())
     timed = [(time_ms, sample) for time_ms, sample in by_time if time_ms in counted]
     known_numbers = np.array(sorted(names.values()), dtype=np.int64)
     node.samples.widen(sorted(_find_measured_resources(timed) - set(samples.resources)))
@@ -171,12 +171,10 @@ def _restore_node(
     return node
 
 
-def _sort_by_time(
-    pods: Iterable[RecoveredPods], samples: NodeSamples
-) -> list[tuple[int, RecoveredPods]]:
+def _sort_by_time(pods: Iterable[SamplePods], samples: NodeSamples) -> list[tuple[int, SamplePods]]:
     """Return time and pods of each sample that counts, ordered by time.
 
-    A sample that is in two rows, because a batch was repeated, counts once.
+    A sample counts once, even if it is in two rows because a batch was repeated.
     """
     by_time = {}
     for sample in pods:
@@ -186,7 +184,7 @@ def _sort_by_time(
     return sorted(by_time.items())
 
 
-def _find_measured_resources(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:
+def _find_measured_resources(timed: Iterable[tuple[int, SamplePods]]) -> set[str]:
     measured: dict[str, bool] = defaultdict(bool)
     for _, sample in timed:
         for resource, column in sample.usage.items():
@@ -194,13 +192,13 @@ def _find_measured_resources(timed: Iterable[tuple[int, RecoveredPods]]) -> set[
     return {resource for resource, any_value in measured.items() if any_value}
 
 
-def _build_matrix(pods: RecoveredPods, resources: list[str], known_numbers: Ints) -> Figures:
-    matrix = np.full((len(pods.number), 1 + len(resources)), UNKNOWN, dtype=np.int64)
-    matrix[:, 0] = pods.number
+def _build_matrix(pods: SamplePods, resources: list[str], known_numbers: Ints) -> Figures:
+    matrix = np.full((len(pods.numbers), 1 + len(resources)), UNKNOWN, dtype=np.int64)
+    matrix[:, 0] = pods.numbers
     for index, resource in enumerate(resources):
         column = pods.usage.get(resource)
         if column is not None:
             matrix[:, 1 + index] = column
-    # A worker that lost the partition without noticing may have replaced the row of names by an older one.
-    # Pods without a name are dropped.
-    return matrix[np.isin(pods.number, known_numbers)]
+    # Drop pods without a name. A worker that has lost the partition unnoticed may have replaced the row of
+    # names with an older one.
+    return matrix[np.isin(pods.numbers, known_numbers)]

@@ -1,8 +1,8 @@
-"""Rows of table `node_percentiles`, and which of them a batch has changed.
+"""Rows of table `node_percentiles`, and a log of the rows that a batch has changed.
 
 Samples are appended to the open row of their kind until it is full. A full row is removed when no window
 needs its samples. Changes are written in this order: names, samples and pods; `progress`, which makes
-them valid; removals of rows that are no longer needed.
+the earlier rows valid; removals of rows that are no longer needed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ import orjson
 from schemas.storage.percentiles import ClusterCollectPolicy
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
-from streams.aggregate.lifetimes import MemberLifetimes, lifetime_columns
+from streams.aggregate.lifetimes import MemberLifetimes, encode_lifetime_columns
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.stage.records import RowChange
@@ -22,7 +22,7 @@ from streams.stage.records import RowChange
 #: A row with this many numbers (about 16 KB) is full. Each batch writes the open row again.
 ROW_NUMBERS_MAX = 2_048
 
-#: A row with lifetimes is full sooner: lifetimes take many bytes, and each batch would write them again.
+#: A row with lifetimes is full sooner, because lifetimes take many bytes.
 LIFETIME_ROW_NUMBERS_MAX = 256
 
 _HEAD_NUMBERS = 6
@@ -60,7 +60,7 @@ class RowLog(Generic[E]):
     """The rows of one kind: one is open, the others are full."""
 
     def __init__(self, sequence: int, live: dict[int, int] | None = None) -> None:
-        """`sequence` is the number of the new open row; `live` has needed samples of full rows."""
+        """Start with an open row `sequence`; `live` are the numbers of needed samples of full rows."""
         self.sequence = sequence
         self.live: dict[int, int] = {**(live or {}), sequence: 0}
         """Number of samples that a window still needs, by row."""
@@ -73,7 +73,7 @@ class RowLog(Generic[E]):
 
     def reserve(self, numbers: int) -> int:
         """Reserve room for an entry with that many numbers; return its row."""
-        # A batch continues in a row that it has changed.
+        # A row that the batch has changed is full only at the larger size.
         numbers_max = ROW_NUMBERS_MAX if self.sequence in self._changed else self._numbers_max
         if self._numbers >= numbers_max:
             if not self.live[self.sequence]:
@@ -86,7 +86,7 @@ class RowLog(Generic[E]):
         return self.sequence
 
     def append(self, entry: E, numbers_max: int = ROW_NUMBERS_MAX) -> None:
-        """Append an entry after `reserve`; later batches treat the row as full at `numbers_max`."""
+        """Append an entry after `reserve`; for later batches, the row is full at `numbers_max`."""
         self._open.append(entry)
         self._numbers_max = min(self._numbers_max, numbers_max)
         self._changed[self.sequence] = self._open
@@ -102,8 +102,8 @@ class RowLog(Generic[E]):
             if not self.live[row] and row != self.sequence:
                 self._emptied.add(row)
 
-    def pending(self) -> list[tuple[int, list[E]]]:
-        """Return the rows to write, ascending."""
+    def list_pending(self) -> list[tuple[int, list[E]]]:
+        """Return the rows to write, in ascending order."""
         return [
             (row, entries)
             for row, entries in sorted(self._changed.items())
@@ -111,7 +111,7 @@ class RowLog(Generic[E]):
         ]
 
     def mark_written(self) -> list[int]:
-        """Mark pending rows as written; return the rows to remove, ascending."""
+        """Mark pending rows as written; return the rows to remove, in ascending order."""
         removed = sorted(self._emptied)
         for row in removed:
             del self.live[row]
@@ -119,8 +119,8 @@ class RowLog(Generic[E]):
         return removed
 
 
-def sample_numbers(resources: int) -> int:
-    """Return how many numbers a sample takes in its row."""
+def count_numbers(resources: int) -> int:
+    """Return the amount of numbers that a sample has in a row."""
     return _HEAD_NUMBERS + 2 * resources
 
 
@@ -134,12 +134,12 @@ def numbered_key(partition: int, kind: str, number: int) -> str:
     return row_key(partition, "", kind, str(number))
 
 
-def progress_row(partition: int, progress: dict[str, Any]) -> RowChange:
+def encode_progress_row(partition: int, progress: dict[str, Any]) -> RowChange:
     """Return a row of kind `progress`; `progress` has the fields of `Progress`."""
-    return _row(numbered_key(partition, "progress", progress["epoch"]), progress)
+    return _encode_row(numbered_key(partition, "progress", progress["epoch"]), progress)
 
 
-def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) -> RowChange:
+def encode_node_row(partition: int, node: str, created_offset: int, pods: PodWindow) -> RowChange:
     members = [
         {
             "number": number,
@@ -156,14 +156,14 @@ def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) ->
         "next_number": pods.next_number,
         "members": members,
     }
-    return _row(members_key(partition, node), content)
+    return _encode_row(members_key(partition, node), content)
 
 
-def policy_row(partition: int, sequence: int, policy: ClusterCollectPolicy) -> RowChange:
+def encode_policy_row(partition: int, sequence: int, policy: ClusterCollectPolicy) -> RowChange:
     return RowChange(numbered_key(partition, "collect_policies", sequence), encode(policy))
 
 
-def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:
+def encode_samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:
     nodes, node_indexes = _number_names([entry.node for entry in entries])
     content: dict[str, Any] = {
         "nodes": nodes,
@@ -184,10 +184,10 @@ def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -
             usage[resource][index] = entry.figures[2 * resource_index]
             system[resource][index] = entry.figures[2 * resource_index + 1]
     content |= {"usage": usage, "system": system}
-    return _row(numbered_key(partition, "samples", sequence), content)
+    return _encode_row(numbered_key(partition, "samples", sequence), content)
 
 
-def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
+def encode_pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
     nodes, node_indexes = _number_names([entry.node for entry in entries])
     columns = {resource: None for entry in entries for resource in entry.resources}
     aligned = [_align(entry, tuple(columns)) for entry in entries]
@@ -204,8 +204,8 @@ def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowC
         index: entry.lifetimes for index, entry in enumerate(entries) if entry.lifetimes is not None
     }
     if lifetimes:
-        content["lifetimes"] = lifetime_columns(lifetimes)
-    return _row(numbered_key(partition, "pod_samples", sequence), content)
+        content["lifetimes"] = encode_lifetime_columns(lifetimes)
+    return _encode_row(numbered_key(partition, "pod_samples", sequence), content)
 
 
 def _align(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
@@ -224,8 +224,8 @@ def _number_names(names: Sequence[str]) -> tuple[list[str], list[int]]:
     return list(index_of), numbers
 
 
-def _row(key: str, content: dict[str, Any]) -> RowChange:
-    # The bytes equal `encode` of the row's class. Every batch writes rows of thousands of numbers, so this
-    # does not create an object of the class.
+def _encode_row(key: str, content: dict[str, Any]) -> RowChange:
+    # The bytes equal `encode` of the row's class. An object of the class would cost too much, because every
+    # batch writes rows of thousands of numbers.
     row = {"schema_version": 1, **content}
     return RowChange(key, orjson.dumps(row, option=orjson.OPT_SORT_KEYS))

@@ -1,14 +1,13 @@
 """Decodes usage samples, and extracts their figures by the node's collect policy.
 
-The policy selects one of the memory readings for the node, all pods and all host applications. Without
-the selected reading, plain `memory` counts. The system part is the one in the sample; otherwise it is the
-node's usage without its pods and host applications, at least 0. Missing figures stay unknown. Pods and
-host applications with memory 0 are starting or ending, and are left out.
+The policy selects one of the memory readings for the node, all pods and all host applications. If that
+reading is missing, plain `memory` counts. If a sample has no system part, it is computed: the node's usage
+without its pods and host applications, at least 0. Missing figures stay unknown. Pods and host applications
+with memory 0 are starting or ending, and are ignored.
 
 `decode_known` decodes samples of known nodes and pods faster than pydantic does. Its typed decoder
-checks types and ranges; names are compared with those of earlier samples, which pydantic has accepted.
-For any other sample it returns None, and pydantic decodes the sample or refuses it. Both give equal
-samples.
+checks types and ranges, and accepts only names of earlier samples, which pydantic has accepted. For any other
+sample it returns None, and pydantic decodes or refuses the sample. Both decoders return equal samples.
 """
 
 import zlib
@@ -35,8 +34,8 @@ from schemas.messages.usage import (
 _Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _DAY_MS = 86_400_000
 
-_OBJECT_NAME = TypeAdapter[str](ObjectName)
-_SOURCE_NAME = TypeAdapter[str](SourceName)
+_POOL = TypeAdapter[str | None](ObjectName | None)
+_SOURCE = TypeAdapter[str | None](SourceName | None)
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -49,7 +48,7 @@ class _Memory(_Part):
 
 
 class _Pod(_Part):
-    # With an empty namespace it would be taken for a host application of the same name.
+    # A pod without namespace would be taken for a host application.
     namespace: Annotated[str, Meta(min_length=1)]
     name: str
     uid: str
@@ -97,7 +96,7 @@ def decode_known(
     members: Container[tuple[str, str, str, str]],
     resources: Iterable[str],
 ) -> KnownSample | None:
-    """Decode a sample of a known node; None if anything in it is new or invalid.
+    """Decode a sample of a known node; return None if anything in the sample is new or invalid.
 
     Args:
         value: value of the record.
@@ -114,7 +113,7 @@ def decode_known(
         return None
     if sample.cluster != cluster or sample.node != node:
         return None
-    if not (_is_valid_pool(sample.pool) and _is_valid_source(sample.source)):
+    if not (_is_valid(_POOL, sample.pool) and _is_valid(_SOURCE, sample.source)):
         return None
     resource_names = set(resources)
     usages = [sample.usage, sample.system_usage or {}, sample.capacity or {}]
@@ -130,16 +129,7 @@ def decode_known(
 
 
 @lru_cache(maxsize=4_096)
-def _is_valid_pool(name: str | None) -> bool:
-    return name is None or _accepts(_OBJECT_NAME, name)
-
-
-@lru_cache(maxsize=1_024)
-def _is_valid_source(name: str | None) -> bool:
-    return name is None or _accepts(_SOURCE_NAME, name)
-
-
-def _accepts(adapter: TypeAdapter[str], name: str) -> bool:
+def _is_valid(adapter: TypeAdapter[str | None], name: str | None) -> bool:
     try:
         adapter.validate_python(name, strict=True)
     except ValidationError:
@@ -160,23 +150,22 @@ class SampleFigures:
 
     sampled_at_ms: int
     digest: int
-    """CRC-32 of the record's value: distinguishes a repeated sample from another one of the same
-    time."""
+    """CRC-32 of the record's value: tells a repeated sample from a different one of the same time."""
     usage: Amounts
     system: Amounts
     members: list[tuple[Member, Amounts]]
     """Pods, then host applications, in the order of the sample."""
     zero_points: int
-    """Number of pods and host applications that were left out because of memory 0."""
+    """Number of pods and host applications that are ignored because of memory 0."""
     resources: frozenset[str]
-    """Resources with any figure."""
+    """Resources with at least one figure."""
     facts: dict[str, Any]
-    """The known fields of `NodeFacts`."""
+    """The fields of `NodeFacts` that the sample has."""
     node_created_at_ms: int = 0
     """When the node was added to the cluster; 0: unknown."""
 
     def find_impossible(self, capacity: Amounts) -> str | None:
-        """Describe an amount that a node of this capacity cannot use; None if there is none."""
+        """Describe an amount that exceeds the capacity of the node; None if there is none."""
         if is_zero_point(self.usage):
             return ZERO_POINT
         parts = [self.usage, self.system, *[amounts for _, amounts in self.members]]
@@ -232,7 +221,7 @@ def extract_figures(
 
 
 def _define_memory(sample: NodeUsage | KnownSample, memory_field: str) -> MemoryDefinition | None:
-    """Return what the selected memory reading counts.
+    """Return the definition of the selected memory reading.
 
     Without page cache, a kubelet (whose plain figure is the working set) reports anonymous memory;
     an agent reports memory that is not available.

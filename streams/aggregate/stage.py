@@ -1,11 +1,10 @@
 """The aggregate stage of one partition: applies records of `node-usage`, returns metrics and rows.
 
-The results depend only on the records and their order, not on the sizes of batches or on restarts. A
-refused record goes to `dead-letters` and changes nothing else.
+The results depend only on the records and their order. Sizes of batches and restarts do not change them. A
+refused record goes to `dead-letters` and has no other effect.
 
-If applying a sample raises an exception, the sample becomes a dead letter. Its node is forgotten, because
-the state may be inconsistent, and the windows begin again with the next sample. Other nodes are not
-affected.
+A sample that raises an exception becomes a dead letter. Its node is forgotten, because the state may be
+inconsistent, and the windows start with the next sample. Other nodes are not affected.
 """
 
 import logging
@@ -13,8 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from schemas.base.refusals import Refusal
-from streams.aggregate.collect import AggregateLimits
-from streams.aggregate.intake import INPUT, SampleIntake, node_of
+from streams.aggregate.collect_policies import AggregateLimits
+from streams.aggregate.intake import INPUT, SampleIntake, get_node_key
 from streams.aggregate.partition import PartitionState
 from streams.stage.records import (
     InputRecord,
@@ -41,19 +40,19 @@ class AggregateStage:
     ) -> None:
         """Args:
         state: state of the partition.
-        partitions: number of partitions of `node-usage`; a record in a partition that its key does
-            not hash to is refused.
+        partitions: number of partitions of `node-usage`; the stage refuses records with a key of
+            another partition.
         limits: limits of the stage.
-        has_table: False: return no rows.
+        has_table: whether results have rows.
         """
         self.state = state
         self.counts: Counter[str] = Counter()
-        """Records by result since `take_counts`: taken, taken_late, duplicate,
-        refused_<category>; also reported, forgotten, set_back, renewed, policy_adopted,
-        policy_repeated, and zero_points: pods that were left out because of memory 0."""
+        """Counts since `take_counts`. Records: taken, taken_late, duplicate, refused_<category>,
+        policy_adopted, policy_repeated; nodes: reported, forgotten, set_back, renewed; and
+        zero_points: pods and host applications with memory 0, which are ignored."""
         self._intake = SampleIntake(state, partitions, limits, self.counts)
         self._has_table = has_table
-        self._dead_letters: dict[int, list[OutputRecord]] = {}
+        self._dead_letters: list[OutputRecord] = []
 
     @property
     def positions(self) -> Mapping[str, int]:
@@ -71,13 +70,12 @@ class AggregateStage:
         rows: tuple[RowChange, ...] = ()
         if records:
             if self._has_table:
-                rows = self.state.changes()
+                rows = self.state.take_changes()
             else:
                 self.state.mark_written()
-        outputs, self._intake.metrics = tuple(self._intake.metrics.values()), {}
-        letters, self._dead_letters = self._dead_letters, {}
-        dead = tuple(letter for offset in sorted(letters) for letter in letters[offset])
-        return StageResult(outputs, rows, dead)
+        outputs, self._intake.metrics = tuple(self._intake.metrics), []
+        dead_letters, self._dead_letters = tuple(self._dead_letters), []
+        return StageResult(outputs, rows, dead_letters)
 
     def prepare(self) -> bool:
         return False
@@ -98,10 +96,10 @@ class AggregateStage:
             refusal = self._intake.apply(record)
         except Exception as error:
             logger.exception("%s offset %d", record.topic, record.offset)
-            node = self.state.nodes.get(node_of(record))
+            node = self.state.nodes.get(get_node_key(record))
             if node is not None:
                 self.state.forget(node)
             refusal = Refusal("internal", f"{type(error).__name__}: {error}")
         if refusal is not None:
             self.counts[f"refused_{refusal.category}"] += 1
-            self._dead_letters[record.offset] = build_dead_letters(record, refusal)
+            self._dead_letters += build_dead_letters(record, refusal)

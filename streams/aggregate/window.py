@@ -1,8 +1,8 @@
 """The samples of one node, ordered by time.
 
-Samples are in one array: new ones are added at the end, expired ones dropped from the beginning, and late
-ones inserted. So every time window is one slice. The columns of a sample are time, digest, table row,
-then usage and system part of each resource (56 bytes for two resources).
+One array has all samples: new samples are appended, late samples inserted, and expired samples dropped from
+the beginning. So every time window is one slice. The columns are time, digest, table row, then usage and
+system part of each resource (56 bytes for two resources).
 """
 
 from collections.abc import Sequence
@@ -45,10 +45,6 @@ class SampleWindow:
         """Table row of each sample."""
         return self._cells[self._low : self._high, _ROW].tolist()  # type: ignore[no-any-return]
 
-    @property
-    def nbytes(self) -> int:
-        return self._cells.nbytes
-
     def figures(self, start: int = 0) -> Figures:
         """Return the figures of the samples from index `start` on, shape (samples, 2 * resources); a view.
 
@@ -56,15 +52,15 @@ class SampleWindow:
         """
         return self._cells[self._low + start : self._high, _HEAD:]
 
-    def index(self, time_ms: int) -> int:
+    def find_index(self, time_ms: int) -> int:
         """Return the index of the first sample of this time or later."""
         return int(self.times.searchsorted(time_ms))
 
-    def digest_at(self, time_ms: int) -> int | None:
+    def find_digest(self, time_ms: int) -> int | None:
         """Return the digest of the sample of exactly this time; None if there is none."""
         if not len(self) or time_ms > self._cells[self._high - 1, _TIME]:
             return None
-        row = self._low + self.index(time_ms)
+        row = self._low + self.find_index(time_ms)
         return int(self._cells[row, _DIGEST]) if self._cells[row, _TIME] == time_ms else None
 
     def add(self, time_ms: int, digest: int, row: int, figures: Sequence[int]) -> None:
@@ -72,7 +68,7 @@ class SampleWindow:
         self._make_room()
         row_index = self._high
         if len(self) and time_ms < self._cells[row_index - 1, _TIME]:
-            row_index = self._low + self.index(time_ms)
+            row_index = self._low + self.find_index(time_ms)
             self._cells[row_index + 1 : self._high + 1] = self._cells[row_index : self._high]
         self._cells[row_index] = (time_ms, digest, row, *figures)
         self._high += 1
@@ -87,13 +83,13 @@ class SampleWindow:
         """Drop samples before this time; return the table row of each."""
         if not len(self) or self._cells[self._low, _TIME] >= before_ms:
             return []
-        count = self.index(before_ms)
+        count = self.find_index(before_ms)
         dropped: list[int] = self._cells[self._low : self._low + count, _ROW].tolist()
         self._low += count
         return dropped
 
     def widen(self, resources: Sequence[str]) -> None:
-        """Add columns for further resources, unknown in the samples so far."""
+        """Add columns for resources that are unknown in the present samples."""
         self.resources.extend(resources)
         rows = len(self._cells)
         more = np.full((rows, 2 * len(resources)), UNKNOWN, dtype=np.int64)

@@ -64,11 +64,11 @@ class NodeRows(TrackedRows[str, Node]):
     def restore_row(self, row: NodeRow) -> None:
         if row.state is not None:
             self._inventory.apply_node(row.state)
-        node = self._inventory.node(row.node)
+        node = self._inventory.get_or_create_node(row.node)
         node.list_id = row.list_id
         node.usage.metric_time_ms = row.metric_time_ms
         if row.metric is not None:
-            self._inventory.apply_metric(row.metric, again=True)
+            self._inventory.apply_metric(row.metric, restored=True)
         node.gone = tuple([GonePod(pod.at_ms, pod.usage) for pod in row.gone])
 
     def _encode_state(self, name: str, state: NodeState) -> orjson.Fragment:

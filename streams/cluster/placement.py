@@ -96,7 +96,7 @@ class Placement:
             return self.withdraw(uid, cause, "the request was withdrawn")
         if self.inventory.find_held(uid) is not None:
             return []  # the pod already has a reservation or runs on a node
-        if self.inventory.context.begun and not self.pending.deferred:
+        if self.inventory.context.has_time and not self.pending.deferred:
             return self._handle_new(request, cause)
         limit_reached = self.pending.check_limit(uid, self.inventory.policy.max_pending_requests)
         if limit_reached is not None:
@@ -108,7 +108,7 @@ class Placement:
         self.changed_requests[uid] = None
         decisions: list[OutputMessage] = []
         # Two deferred requests for each new one, so that the backlog shrinks under load.
-        for _ in range(2 if self.inventory.context.begun else 0):
+        for _ in range(2 * self.inventory.context.has_time):
             deferred = self.pending.take_deferred()
             if deferred is not None:
                 decisions += self._handle_deferred(deferred, cause)
@@ -216,14 +216,14 @@ class Placement:
             and node is not None
             and node.row >= 0
             and pending.group_count <= GROUPS_AT_ONCE_MAX
-            and context.begun
+            and context.has_time
             and not context.paused
             and not pending.has_woken()
         )
         if node is None or not can_try_now:
             self._wake(opened)
             return []
-        self.inventory.lay_out()
+        self.inventory.update_index()
         return self._try_groups_on(node, change, cause)
 
     def note_openings(self) -> None:
@@ -236,8 +236,8 @@ class Placement:
 
     def _wake(self, opened: Mapping[str, int]) -> None:
         if opened and self.pending.group_count:
-            # A stale layout gets another version before the next attempt.
-            version = self.inventory.index.version + self.inventory.layout_stale
+            # Nodes without a row get one before the next attempt, which makes a new version.
+            version = self.inventory.index.version + self.inventory.index_stale
             self.pending.wake(reduce(or_, opened.values()), version)
 
     def _try_groups_on(self, node: Node, change: int, cause: Cause) -> list[OutputMessage]:
@@ -496,7 +496,7 @@ class Placement:
     def _report_withdrawn(
         self, cause: Cause, pod: Pod, reason: str, node: str | None = None
     ) -> list[OutputMessage]:
-        if not self.inventory.context.begun:
+        if not self.inventory.context.has_time:
             return []  # the request was deferred, and nothing was reported about it
         return [explain.build_ended(cause, pod, "withdrawn", reason, node=node)]
 

@@ -67,7 +67,7 @@ class Rebalancer:
 
     def tick(self, cause: Cause) -> list[OutputMessage]:
         """Make a round if one is due, or prepare the next one."""
-        self._inventory.lay_out()
+        self._inventory.update_index()
         if not self._is_ready(cause.now_ms):
             if self._is_due(cause.now_ms + PREPARATION_MS):
                 if self.preparation_ticks < self._preparation_ticks_needed:
@@ -118,7 +118,7 @@ class Rebalancer:
         between batches. Ticks call it too, for workers that are never idle.
         """
         inventory = self._inventory
-        if inventory.layout_stale or not inventory.touched:
+        if inventory.index_stale or not inventory.touched:
             return False
         if self._preparation_failed or not self._is_due(inventory.now_ms + PREPARATION_MS):
             return False
@@ -146,8 +146,8 @@ class Rebalancer:
         self.last_round_ms, self.preparation_ticks = last_round_ms, preparation_ticks
         self.balancer.hot_nodes = hot_nodes
         if preparation_ticks:
-            # The ticks before the restart had refreshed these nodes.
-            self._inventory.lay_out()
+            # Earlier ticks did this before the restart.
+            self._inventory.update_index()
             self.prepare(len(self._inventory.nodes))
 
 

@@ -75,7 +75,7 @@ class GroupRows(TrackedRows[str, KindGroup]):
 
     def restore(self, rows: Iterable[WaitingGroupRow]) -> None:
         group_rows = list(rows)
-        version = self._inventory.lay_out().version if group_rows else 0
+        version = self._inventory.update_index().version if group_rows else 0
         for row in group_rows:
             self._pending.restore_group(row, version)
 

@@ -251,7 +251,7 @@ class ClusterState:
     def _apply_lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Result:
         pod = lifecycle.pod
         change = find_pod_change(self.inventory, lifecycle)
-        if pod.node is not None and not change.over:
+        if pod.node is not None and not change.is_over:
             if change.before is None and len(self.inventory.node_of_pod) >= PODS_MAX:
                 text = f"pod {pod.name} exceeds the limit of {PODS_MAX} pods per cluster"
                 return Refusal("limit", text)
@@ -259,7 +259,7 @@ class ClusterState:
             refusal = self._check_node_limit(pod.node)
             if refusal is not None:
                 return refusal
-        exceeded = None if change.over else find_exceeded_limit(pod)
+        exceeded = None if change.is_over else find_exceeded_limit(pod)
         if exceeded is not None:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is refused: {exceeded}")
         cause = self._cause(position)
@@ -279,7 +279,7 @@ class ClusterState:
             return self.placement.withdraw(pod.uid, cause, "the pod was deleted")
         if pod.node is not None and change.is_rejection:
             return self.placement.report_rejection(pod, pod.node, cause)
-        if change.over:
+        if change.is_over:
             return self.placement.withdraw(pod.uid, cause, "the pod has finished")
         if pod.node is not None:
             return self.placement.handle_bound(pod.uid, pod.node, cause)
@@ -326,7 +326,7 @@ class ClusterState:
         elapsed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         self.advance(tick.now_ms)
         cause = self._cause(position)
-        self.inventory.renew_fleet()
+        self.inventory.update_fleet()
         self._list_cleanup.remove_nodes(cause)
         withdrawn = self._list_cleanup.remove_pods(cause)
         self.inventory.forget_expired_metrics()
@@ -367,7 +367,7 @@ class ClusterState:
     def now_ms(self) -> int | None:
         """Log time; None before the first clock tick."""
         context = self.inventory.context
-        return context.now_ms if context.begun else None
+        return context.now_ms if context.has_time else None
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy, and whether its record pauses the cluster; an unchanged policy costs nothing."""

@@ -1,6 +1,6 @@
-"""Which nodes have a fresh metric, and what the metrics lack.
+"""Counts nodes with a fresh metric, and nodes whose metric lacks usage that the policy needs.
 
-Metrics expire as time passes, so a heap has the time of each node's next check.
+Metrics expire without a record, so a heap has the time of each node's next check.
 """
 
 import heapq
@@ -21,23 +21,17 @@ class Freshness:
         self._filters_by_load = self._scores_by_load = False
         self._risk_resources: tuple[str, ...] = ()
         self._expiries: list[tuple[int, str]] = []
-        """A heap of times and names of nodes whose metrics may expire then."""
-        self._expected: dict[str, int] = {}
-        """Current time of each node; other entries of the heap are stale."""
+        """Heap of times at which metrics may expire, with the names of the nodes."""
+        self._next_check_ms: dict[str, int] = {}
+        """Time of each node's next check; other entries of the heap are stale."""
 
     def apply_policy(
         self, *, filters_by_load: bool, scores_by_load: bool, risk_resources: tuple[str, ...]
     ) -> None:
-        """Forget all nodes, and apply another policy.
-
-        Args:
-            filters_by_load: whether the policy filters by load.
-            scores_by_load: whether the policy scores by load.
-            risk_resources: resources of the risk score; empty if the policy does not use it.
-        """
+        """Forget all nodes, and apply a policy; `risk_resources` are those of its risk score, if any."""
         self._filters_by_load, self._scores_by_load = filters_by_load, scores_by_load
         self._risk_resources = risk_resources
-        self._expiries, self._expected = [], {}
+        self._expiries, self._next_check_ms = [], {}
         self.nodes = 0
         self.missing.clear()
 
@@ -57,29 +51,28 @@ class Freshness:
     def schedule_check(self, node: Node) -> None:
         """Let `pop_due` return a node when its metric expires."""
         at_ms = node.usage.expires_at_ms
-        if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
-            self._expected[node.name] = at_ms
+        if at_ms is not None and at_ms < self._next_check_ms.get(node.name, at_ms + 1):
+            self._next_check_ms[node.name] = at_ms
             heapq.heappush(self._expiries, (at_ms, node.name))
 
     def pop_due(self, now_ms: int) -> list[str]:
-        """Return the names of nodes to check now; some of them have a newer metric."""
+        """Return the names of nodes to check now; some of these nodes have a newer metric."""
         due = []
         while self._expiries and self._expiries[0][0] <= now_ms:
             at_ms, name = heapq.heappop(self._expiries)
-            if self._expected.get(name) == at_ms:
-                del self._expected[name]
+            if self._next_check_ms.get(name) == at_ms:
+                del self._next_check_ms[name]
                 due.append(name)
         return due
 
     def update_fresh(self, node: Node, now_ms: int) -> None:
-        """Update whether the metric of a node is fresh."""
         fresh = not node.usage.is_expired(now_ms)
         if node.row >= 0:
             self.nodes += fresh - node.fresh
         node.fresh = fresh
 
     def find_missing(self, node: Node, *, fresh: bool) -> tuple[MissingUsage, ...]:
-        """Return what a node's metric lacks; `fresh` tells whether the metric has not expired."""
+        """Return the usage that is missing in a node's metric; `fresh`: the metric has not expired."""
         # Scores ignore an expired metric. The filter uses it if the policy says so.
         is_filtered = fresh or not node.usage.estimator.args.filter_expired_node_metrics
         return find_missing_usage(
@@ -92,7 +85,6 @@ class Freshness:
         )
 
     def update_missing(self, node: Node) -> None:
-        """Update what a node's metric lacks."""
         missing = self.find_missing(node, fresh=node.fresh)
         if missing != node.missing:
             self.missing.subtract(node.missing)

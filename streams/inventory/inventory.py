@@ -1,8 +1,8 @@
 """Nodes and pods of one cluster.
 
 `Inventory` applies node states and node metrics; `pod_events` applies records of pods. A `Node` updates its
-own parts. The inventory has what concerns several nodes: rows in the index, the node of each pod, owners,
-fresh metrics, and the names of changed table rows until they are written.
+usage and statistics. The inventory updates data about several nodes: rows in the index, the node of each pod,
+owners, fresh metrics, and the names of changed table rows until they are written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,8 @@ from streams.usage.estimate import Estimator
 from streams.usage.metric import check_capacity
 from streams.usage.thresholds import compute_filter_thresholds
 
-#: Most nodes that a tick forgets.
-_FORGOTTEN_MAX = 1_000
+#: Most metrics that a tick forgets.
+_FORGOTTEN_PER_TICK_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class Context:
     policy: Policy
     now_ms: int = 0
     """Log time; 0 before the first clock tick."""
-    begun: bool = False
-    """Whether there was a clock tick."""
+    has_time: bool = False
+    """Whether a clock tick has set the log time."""
     paused: bool = False
-    """Whether the cluster applies records without deciding anything."""
+    """Whether the cluster applies records without making decisions."""
 
 
 class Inventory:
     def __init__(self, policy: Policy) -> None:
         self.nodes: dict[str, Node] = {}
         self.index = NodeIndex()
-        """Rows of the nodes with a state; see `lay_out`."""
+        """Rows of the nodes with a state; see `update_index`."""
         self._stateless: dict[str, None] = {}
-        """Nodes without a state in Kubernetes: only pods or metrics name them, or they were removed."""
+        """Nodes without a state in Kubernetes: nodes that only pods or metrics name, and removed nodes."""
         self.node_of_pod: dict[str, str] = {}
         """Name of the node that holds a pod, by uid of the pod."""
         self.owners = OwnedPods()
@@ -57,26 +57,26 @@ class Inventory:
         """Nodes that get no new pods because they are being drained."""
         self.numbers = RecordNumbers()
         self.changed_nodes: dict[str, None] = {}
-        """Nodes whose rows in table `nodes` must be written (an ordered set)."""
+        """Nodes with a changed row in table `nodes` that is not written yet (an ordered set)."""
         self.changed_pods: dict[tuple[str, str], None] = {}
-        """Node and uid of pods whose items in table `reserved_pods` must be written."""
+        """Node and uid of pods with a changed item in table `reserved_pods`."""
         self.changed_lifetimes: dict[str, None] = {}
-        """Nodes whose rows in table `pod_usage` must be written."""
+        """Nodes with a changed row in table `pod_usage`."""
         self.fleet_changed = False
-        """Whether the row of table `fleet_usage` must be written."""
+        """Whether the row of table `fleet_usage` has changed."""
         self.held_pods = 0
         """Number of held pods; a pod that two nodes hold counts twice."""
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing last read them."""
         self.openings: dict[str, int] = {}
-        """Changes since placement last read them, by node, after which the node may accept more pods."""
+        """Changed parts, by name, of nodes that may accept more pods; placement takes and clears them."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
         self.fleet: Fleet | None = None
         """Usage of all pods of the cluster; None if no plugin uses statistics."""
         self._policy_parts: tuple[object, ...] = ()
-        """Parts of the policy that nodes and columns depend on."""
+        """Parts of the policy that nodes and arrays depend on."""
         self.set_policy(policy)
 
     # --- context --------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class Inventory:
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy; nodes are recomputed if a part of it that they depend on has changed."""
+        """Apply a policy; recompute nodes if a part that they depend on has changed."""
         parts = (
             policy.compat,
             policy.when_overloaded,
@@ -132,7 +132,7 @@ class Inventory:
                 # Rounds use estimates too.
                 self.touched[node.name] = None
             self.freshness.schedule_check(node)
-        self.layout_stale = True
+        self.index_stale = True
 
     def _set_fleet(self, policy: Policy) -> None:
         plugins, before = policy.plugins, self.fleet
@@ -148,8 +148,8 @@ class Inventory:
                 self.changed_lifetimes[node.name] = None
 
     def advance(self, now_ms: int) -> None:
-        """Set log time; metrics that have expired become unknown."""
-        self.context = replace(self.context, now_ms=now_ms, begun=True)
+        """Set log time; metrics may expire."""
+        self.context = replace(self.context, now_ms=now_ms, has_time=True)
         for node in map(self.nodes.get, self.freshness.pop_due(now_ms)):
             if node is None:
                 continue
@@ -161,7 +161,7 @@ class Inventory:
         self._update_thresholds()
 
     def _update_thresholds(self) -> None:
-        """Update thresholds that follow the time of the week."""
+        """Update thresholds that depend on the time of the week."""
         if self.policy.moving_thresholds.filter is None:
             return
         self.filter_thresholds = compute_filter_thresholds(self.policy, self.now_ms)
@@ -172,8 +172,8 @@ class Inventory:
             node.update_thresholds()
             self._touch(node, Change.METRIC)
 
-    def renew_fleet(self) -> None:
-        """Recompute the usage of the cluster's pods if it is time; called at each tick."""
+    def update_fleet(self) -> None:
+        """Recompute the usage of all pods if it is due; called at each tick."""
         if self.fleet is None or not self.fleet.is_due(self.now_ms):
             return
         self.fleet_changed = True
@@ -186,15 +186,15 @@ class Inventory:
                 if node.row >= 0:
                     self.index.touch(node, Change.FLEET)
 
-    def lay_out(self) -> NodeIndex:
-        """Return the index, in which every node with a state has a row."""
-        if self.layout_stale:
+    def update_index(self) -> NodeIndex:
+        """Give each node with a state a row; return the index."""
+        if self.index_stale:
             nodes = [node for node in self.nodes.values() if node.state is not None]
             for node in nodes:
                 if node.row < 0:
                     self.freshness.add(node, self.now_ms)
-            self.index.layout(nodes)
-            self.layout_stale = False
+            self.index.assign_rows(nodes)
+            self.index_stale = False
         return self.index
 
     @property
@@ -206,7 +206,7 @@ class Inventory:
 
     def apply_node(self, state: NodeState) -> None:
         """Apply a node's state in Kubernetes."""
-        node = self.node(state.node)
+        node = self.get_or_create_node(state.node)
         list_id = self.lists.resolve_id("node-state", state.list_id)
         if list_id is None and node.state is None and state.event != "removed":
             list_id = self.lists.get_begun_id("node-state")
@@ -216,25 +216,25 @@ class Inventory:
             self._remove(node)
             return
         if node.state is None:
-            self.layout_stale = True
+            self.index_stale = True
             self._stateless.pop(node.name, None)
-        node.describe(state)
+        node.set_state(state)
         metric = node.usage.metric
         if (
             metric is not None
             and self.policy.compat != "koordinator"
             and check_capacity(metric, node.installed) is not None
         ):
-            # The metric was applied before the capacity of this node was known.
+            # The capacity of the node was unknown when the metric was applied.
             self._forget_usage(node)
             self.freshness.update_fresh(node, self.now_ms)
         self._touch(node, Change.STATE | Change.METRIC)
 
-    def apply_metric(self, metric: NodeMetric, *, again: bool = False) -> None:
-        """Apply a node metric; `again` tells whether it was applied before and is restored from a row."""
-        node = self.node(metric.node)
+    def apply_metric(self, metric: NodeMetric, *, restored: bool = False) -> None:
+        """Apply a node metric; `restored` tells whether it comes from a table row."""
+        node = self.get_or_create_node(metric.node)
         if node.set_metric(
-            None if metric.removed else metric, average_ms=self._mean_window_ms, extend=not again
+            None if metric.removed else metric, average_ms=self._mean_window_ms, extend=not restored
         ):
             self.changed_lifetimes[node.name] = None
         self.freshness.schedule_check(node)
@@ -244,11 +244,11 @@ class Inventory:
         self._forget_empty(node)
 
     def _remove(self, node: Node) -> None:
-        self._take_row(node)
-        node.describe(None)
+        self._remove_row(node)
+        node.set_state(None)
         self._forget_usage(node)
         self._stateless[node.name] = None
-        self.layout_stale = True
+        self.index_stale = True
         self._forget_empty(node)
 
     def _forget_usage(self, node: Node) -> None:
@@ -256,18 +256,18 @@ class Inventory:
         if self.fleet is not None:
             self.changed_lifetimes[node.name] = None
 
-    def _take_row(self, node: Node) -> None:
+    def _remove_row(self, node: Node) -> None:
         if node.row >= 0:
             node.row = -1
             self.freshness.remove(node)
 
-    def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Remove at most `most` nodes that a full list lacks; return whether none is left."""
-        removed = list(islice(find_unlisted_nodes(self.nodes, list_id), most))
+    def remove_unlisted_nodes(self, list_id: str, limit: int) -> bool:
+        """Remove at most `limit` nodes that a full list does not contain; return whether all are removed."""
+        removed = list(islice(find_unlisted_nodes(self.nodes, list_id), limit))
         for node in removed:
             self.changed_nodes[node.name] = None
             self._remove(node)
-        return len(removed) < most
+        return len(removed) < limit
 
     def _forget_empty(self, node: Node) -> None:
         if node.state is None and not node.held and node.usage.metric is None:
@@ -280,21 +280,21 @@ class Inventory:
     def forget_expired_metrics(self) -> None:
         """Forget expired metrics of nodes without state and pods; called at each tick.
 
-        Otherwise they would accumulate, because new nodes have new names.
+        Otherwise these metrics would accumulate, because new nodes have new names.
         """
         nodes, now_ms = self.nodes, self.now_ms
         removed = [
             name
             for name in self._stateless
-            if not nodes[name].held and nodes[name].usage.is_outdated(now_ms)
+            if not nodes[name].held and nodes[name].usage.has_expired_metric(now_ms)
         ]
         # By name, because a restored state does not have the original order.
-        for name in sorted(removed)[:_FORGOTTEN_MAX]:
+        for name in sorted(removed)[:_FORGOTTEN_PER_TICK_MAX]:
             self._forget_metric(name)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left but expired metrics of nodes without a state."""
+        """Whether there are only expired metrics of nodes without a state."""
         return not (
             self.node_of_pod or self.lists.begun or self.lists.ending or self.cordoned
         ) and all(
@@ -310,8 +310,7 @@ class Inventory:
     def _forget_metric(self, name: str) -> None:
         self.apply_metric(NodeMetric(cluster="-", node=name, removed=True))
 
-    def node(self, name: str) -> Node:
-        """Return a node by name; it is created if it does not exist."""
+    def get_or_create_node(self, name: str) -> Node:
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(name, self.estimator, self.fleet)
@@ -319,8 +318,8 @@ class Inventory:
             self._stateless[name] = None
         return node
 
-    def cordon(self, name: str, *, cordoned: bool) -> None:
-        """Let a node get no new pods, or get them again; the node need not exist yet."""
+    def set_cordoned(self, name: str, *, cordoned: bool) -> None:
+        """Set whether a node gets no new pods; the node need not exist yet."""
         if cordoned:
             self.cordoned[name] = None
         else:
@@ -350,19 +349,19 @@ class Inventory:
         return node, node.held[uid]
 
     def hold(self, name: str, held: HeldPod, *, first_seen: bool) -> None:
-        """Hold a pod on a node; the caller releases its room elsewhere.
+        """Hold a pod on a node; the caller releases the pod's room on another node.
 
-        `first_seen` restarts the pod's time for estimation even if the pod has not changed.
+        With `first_seen`, the pod's time for estimation starts now, even if the pod has not changed.
         """
         uid = held.pod.uid
         if not held.arrival:
             held = replace(held, arrival=self.numbers.next_arrival())
-        node = self.node(name)
+        node = self.get_or_create_node(name)
         before = node.held.get(uid)
         self._register(node, held)
-        node.hold(held, self.now_ms, recount=first_seen)
+        node.hold(held, self.now_ms, first_seen=first_seen)
         self.changed_pods[name, uid] = None
-        # A pod whose requests changed in place may need less than before.
+        # The requests of a running pod may become smaller.
         opens = (
             before is not None
             and before.kind is not held.kind
@@ -383,13 +382,13 @@ class Inventory:
 
     def restore_held(self, name: str, pods: Sequence[RestoredPod]) -> None:
         """Hold all pods of a table row."""
-        node = self.node(name)
+        node = self.get_or_create_node(name)
         for pod in pods:
             self._register(node, pod.held)
         node.restore(pods)
 
     def release(self, uid: str, name: str | None = None) -> HeldPod | None:
-        """Release a pod's room on a node, by default the one that held it last; return the held pod."""
+        """Release a pod's room on a node, by default the last node that held it; return the held pod."""
         name = name or self.node_of_pod.get(uid)
         node = None if name is None else self.nodes.get(name)
         if node is None:
@@ -425,15 +424,15 @@ class Inventory:
         node_and_held = self.find_held(uid)
         if node_and_held is not None:
             node, held = node_and_held
-            self._amend(node, replace(held, expires_at_ms=expires_at_ms))
+            self._replace_held(node, replace(held, expires_at_ms=expires_at_ms))
 
     def mark_listed(self, uid: str, list_id: str) -> None:
         """Note the last full list that contains a pod."""
         node_and_held = self.find_held(uid)
         if node_and_held is not None:
             node, held = node_and_held
-            self._amend(node, replace(held, list_id=list_id))
+            self._replace_held(node, replace(held, list_id=list_id))
 
-    def _amend(self, node: Node, held: HeldPod) -> None:
+    def _replace_held(self, node: Node, held: HeldPod) -> None:
         node.held[held.pod.uid] = held
         self.changed_pods[node.name, held.pod.uid] = None

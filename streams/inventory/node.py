@@ -1,9 +1,9 @@
 """One node: its state in Kubernetes, held pods, expected usage, and statistics.
 
-A node holds a pod from the decision that reserves its room, or from the record that shows the pod on the
-node, until the pod has finished or is deleted, or its reservation ends. `hold` and `release` update sums of
-requests and limits, expected usage (`usage`), and mean and variance of usage (`statistics`). So decisions
-need not iterate over pods.
+A node holds a pod from the decision that reserves the room, or from the record that shows the pod on the
+node. It releases the pod when the pod has finished or is deleted, or when the reservation ends. `hold` and
+`release` update the sums of requests and limits, expected usage (`usage`), and mean and variance of usage
+(`statistics`). So decisions need not iterate over pods.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from streams.usage.metric import drop_lifetimes
 from streams.usage.missing_usage import MissingUsage
 from streams.usage.node_usage import ExpectedNodeUsage
 
-#: Most pods that are remembered after they have left a node: more than a node holds.
+#: Most remembered pods that have left a node: more than a node holds.
 GONE_MAX = 512
 
 
@@ -33,7 +33,7 @@ class GonePod(NamedTuple):
 
     at_ms: int
     usage: Mapping[str, int]
-    """Usage in the last metric before it left."""
+    """Usage in the last metric before the pod left."""
 
 
 class RestoredPod(NamedTuple):
@@ -41,9 +41,9 @@ class RestoredPod(NamedTuple):
 
     held: HeldPod
     counted: Pod
-    """State of the pod that estimation uses."""
+    """The pod when estimation counted it last."""
     counted_at_ms: int | None
-    """Time of that state; None if estimation ignores the pod."""
+    """Time when estimation counted it last; None if estimation ignores the pod."""
 
 
 class Node:
@@ -64,16 +64,16 @@ class Node:
         self.allocatable: dict[str, int] = {}
         """Amounts that pods may request: millicores, bytes, pieces."""
         self.capacity: Mapping[str, int] = {}
-        """Allocatable before overcommitment; usage is a share of it."""
+        """Allocatable before overcommitment; usage is compared with it."""
         self.installed: Mapping[str, int] = {}
-        """Capacity of the machine; empty if it is unknown."""
+        """Capacity of the machine; empty if unknown."""
         self.held: dict[str, HeldPod] = {}
         """By uid of the pod."""
         self.gone: tuple[GonePod, ...] = ()
         self.requested: Counter[str] = Counter()
         """Sum of requests of held pods by resource."""
         self.assumed: Counter[str] = Counter()
-        """Sum of what scores by requests assume for containers without a request."""
+        """Sum of the requests that scores assume for containers without a request."""
         self.limits: Counter[str] = Counter()
         """Sum of limits."""
         self.limited: Counter[str] = Counter()
@@ -87,8 +87,8 @@ class Node:
 
     # --- Kubernetes and metrics -----------------------------------------------------------------
 
-    def describe(self, state: NodeState | None) -> None:
-        """Apply the state in Kubernetes; None if the node was removed."""
+    def set_state(self, state: NodeState | None) -> None:
+        """Replace the state in Kubernetes; None if the node was removed."""
         self.state = state
         self.allocatable = {} if state is None else parse_amounts(state.allocatable)
         self.installed = {} if state is None else parse_amounts(state.capacity)
@@ -113,7 +113,7 @@ class Node:
 
         Args:
             metric: the metric; None if it was removed.
-            average_ms: length of the window of its means.
+            average_ms: length of the window of the metric's means.
             extend: False if the lifetimes already include the metric.
         """
         self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
@@ -128,7 +128,7 @@ class Node:
     # --- policy ---------------------------------------------------------------------------------
 
     def set_estimator(self, estimator: Estimator) -> bool:
-        """Apply another policy; return whether estimates of pods may change."""
+        """Apply another estimator; return whether estimates of pods may change."""
         changed = self.usage.set_estimator(estimator)
         self.update_thresholds()
         return changed
@@ -154,17 +154,14 @@ class Node:
 
     # --- pods -----------------------------------------------------------------------------------
 
-    def hold(self, held: HeldPod, now_ms: int, *, recount: bool = False) -> None:
-        """Hold a pod, or replace a held one.
-
-        `recount` restarts the pod's time for estimation even if the pod has not changed.
-        """
+    def hold(self, held: HeldPod, now_ms: int, *, first_seen: bool = False) -> None:
+        """Hold a pod, or replace a held one; `first_seen` as in `Inventory.hold`."""
         self._remove(held.pod.uid)
         self.held[held.pod.uid] = held
         self._count(held.kind.demand, 1)
         if self.statistics is not None:
             self.statistics.add(held)
-        if recount:
+        if first_seen:
             self.usage.assign(held.pod, held.kind, now_ms)
         else:
             self.usage.update(held.pod, held.kind, now_ms)
@@ -187,10 +184,10 @@ class Node:
         held = self._remove(uid)
         if held is not None:
             self.usage.unassign(uid)
-            self._note_gone(held.pod, now_ms)
+            self._remember_gone(held.pod, now_ms)
         return held
 
-    def _note_gone(self, pod: Pod, now_ms: int) -> None:
+    def _remember_gone(self, pod: Pod, now_ms: int) -> None:
         metric = self.usage.metric
         if metric is None or len(self.gone) >= GONE_MAX:
             return

@@ -1,7 +1,7 @@
 """Rows of nodes in arrays, and a log of changes of nodes.
 
-Rows are in ascending order of names, so the first of equal scores is the first by name. The placer
-and its rankings keep arrays over the nodes. Each of them reads the changes since it read the log last.
+Rows are in ascending order of names, so the first of equal scores is the first by name. The placer and its
+rankings have arrays over the nodes, and read the log to update them.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import Final
 
 from streams.inventory.node import Node
 
-#: Length of the log. A reader that is further behind recomputes all rows.
+#: Maximum length of the log. A reader that has missed entries recomputes all rows.
 LOG_ROWS_MAX = 65_536
 
 
@@ -35,9 +35,9 @@ class NodeIndex:
         self.nodes: list[Node] = []
         """In ascending order of names."""
         self.generation = 0
-        """Number of times that rows have moved."""
+        """Number of times that nodes got other rows."""
         self.version = 0
-        """Grows with every change; results about nodes stay valid while it stays the same."""
+        """Grows with every change of a node."""
         self.log: list[tuple[Node, int]] = []
         """Nodes and changed parts, in the order of the changes; positions begin at `log_start`."""
         self.log_start = 0
@@ -51,14 +51,14 @@ class NodeIndex:
         return self.log_start + len(self.log)
 
     def clear(self, nodes: Iterable[Node]) -> None:
-        """Take the rows of all nodes, because the policy has changed."""
+        """Remove the rows of all nodes, because the policy has changed."""
         for node in nodes:
             node.row = -1
         self.nodes = []
         self.generation += 1
         self.version += 1
 
-    def layout(self, nodes: Iterable[Node]) -> None:
+    def assign_rows(self, nodes: Iterable[Node]) -> None:
         """Give rows to exactly these nodes."""
         self.nodes = sorted(nodes, key=attrgetter("name"))
         self.generation += 1
@@ -74,6 +74,6 @@ class NodeIndex:
         self.log.append((node, change))
         self.version += 1
         if len(self.log) > LOG_ROWS_MAX:
-            drop = len(self.log) // 2
-            del self.log[:drop]
-            self.log_start += drop
+            dropped = len(self.log) // 2
+            del self.log[:dropped]
+            self.log_start += dropped

@@ -1,4 +1,4 @@
-"""Lifecycle records of pods: a pod gets room, moves, or releases its room."""
+"""Applies lifecycle records: a pod gets room on a node, moves, or releases its room."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from streams.inventory.node import Node
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import intern_pod
 
-#: Beginnings of a kubelet's reasons for rejecting a pod; the name of a resource follows "OutOf".
+#: Prefixes of a kubelet's reasons for rejecting a pod; the name of a resource follows "OutOf".
 REJECTIONS = (
     "NodeAffinity",
     "NodePorts",
@@ -30,14 +30,14 @@ class PodChange:
     after: Pod
     arrived: bool
     """Whether the record is the first one that shows the pod on its node."""
-    over: bool
+    is_over: bool
     """Whether the pod was deleted or has finished."""
 
     @property
     def is_rejection(self) -> bool:
         """Whether a kubelet rejected a pod that loadstream had placed."""
-        is_ours = self.before is not None and self.before.decision_id is not None
-        return is_ours and (self.after.failure or "").startswith(REJECTIONS)
+        placed = self.before is not None and self.before.decision_id is not None
+        return placed and (self.after.failure or "").startswith(REJECTIONS)
 
 
 def is_over(record: PodLifecycle) -> bool:
@@ -45,11 +45,11 @@ def is_over(record: PodLifecycle) -> bool:
 
 
 def find_pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
-    """Return what a record changes; call before `apply_lifecycle`."""
+    """Return a pod before and after a record; call before `apply_lifecycle`."""
     pod = record.pod
     node, before = inventory.find_held(pod.uid) or (None, None)
-    over = is_over(record)
-    was_here = (
+    has_ended = is_over(record)
+    was_on_node = (
         node is not None
         and before is not None
         and node.name == pod.node
@@ -58,13 +58,12 @@ def find_pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
     return PodChange(
         before=before,
         after=pod,
-        arrived=not over and pod.node is not None and not was_here,
-        over=over,
+        arrived=not has_ended and pod.node is not None and not was_on_node,
+        is_over=has_ended,
     )
 
 
 def apply_lifecycle(inventory: Inventory, lifecycle: PodLifecycle) -> None:
-    """Apply a lifecycle record."""
     pod = lifecycle.pod
     node_and_held = inventory.find_held(pod.uid)
     if is_over(lifecycle):

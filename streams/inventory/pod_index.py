@@ -1,15 +1,14 @@
 """Indexes of the pods held in a cluster.
 
-They are updated as pods come and go, so that decisions need not search the cluster:
+Each change of a held pod updates the indexes, so that decisions need not search the cluster:
 
-- pods by controller, and which of them are not ready, for limits per workload (room that is reserved for a
-  replacement has no controller),
+- all pods and unready pods by controller, for limits per workload (a placeholder has no controller),
 - terms of required anti-affinity, for the nodes that a new pod must avoid,
-- ends of reservations, to release room whose binding was not confirmed in time.
+- ends of reservations, to release room when the binding was not confirmed in time.
 
 Terms of anti-affinity are indexed by the labels that their selectors require, so a pod is compared only
-with terms that may select it. If these are too many, all of them count as matches, which bounds the time of
-a request.
+with terms that may select it. If there are too many of these terms, all of them count as matches. This limits
+the time of a request.
 """
 
 import heapq
@@ -20,7 +19,7 @@ from typing import NamedTuple
 from schemas.messages.pods import Pod, PodAffinityTerm
 from streams.pods.held_pod import HeldPod
 
-#: Most terms that are compared with one pod. If there are more, each of them counts as a match.
+#: Most terms that are compared with one pod.
 COMPARED_MAX = 256
 
 #: Namespace of the pod that has a term, and the term as text.
@@ -35,12 +34,12 @@ class OwnedPods:
         self._pods: dict[str, dict[str, None]] = {}
         self._unready: dict[str, dict[str, None]] = {}
         self._owner_of: dict[str, str] = {}
-        """uid of the controller of each pod, by the pod's uid."""
+        """Uid of the controller, by uid of the pod."""
         self.version = 0
         """Grows with every change."""
 
     def add(self, pod: Pod) -> None:
-        """Add a held pod, or update it; its controller may have changed."""
+        """Add or update a held pod; its controller may have changed."""
         self.version += 1
         owner = pod.controller
         if owner is None or self._owner_of.get(pod.uid) != owner.uid:
@@ -52,14 +51,14 @@ class OwnedPods:
         if not pod.ready:
             self._unready.setdefault(owner.uid, {})[pod.uid] = None
         else:
-            _drop(self._unready, owner.uid, pod.uid)
+            _remove(self._unready, owner.uid, pod.uid)
 
     def drop(self, uid: str) -> None:
         self.version += 1
         owner_uid = self._owner_of.pop(uid, None)
         if owner_uid is not None:
-            _drop(self._pods, owner_uid, uid)
-            _drop(self._unready, owner_uid, uid)
+            _remove(self._pods, owner_uid, uid)
+            _remove(self._unready, owner_uid, uid)
 
     def list_pods(self, owner_uid: str) -> Mapping[str, None]:
         """Return the uids of the pods of a controller, in no defined order."""
@@ -70,7 +69,7 @@ class OwnedPods:
         return self._unready.get(owner_uid, _NONE)
 
 
-def _drop(index: dict[str, dict[str, None]], owner_uid: str, uid: str) -> None:
+def _remove(index: dict[str, dict[str, None]], owner_uid: str, uid: str) -> None:
     uids = index.get(owner_uid)
     if uids is not None:
         uids.pop(uid, None)
@@ -78,16 +77,16 @@ def _drop(index: dict[str, dict[str, None]], owner_uid: str, uid: str) -> None:
             del index[owner_uid]
 
 
-class HeldTerm:
-    """A term that held pods of one namespace have."""
+class AntiAffinityTerm:
+    """A term of required anti-affinity of held pods in one namespace."""
 
-    __slots__ = ("_term", "nodes", "topology_key", "values")
+    __slots__ = ("_term", "labels", "nodes", "topology_key")
 
     def __init__(self, term: PodAffinityTerm) -> None:
         self._term = term
         self.topology_key = term.topology_key
-        self.values: tuple[tuple[str, str | None], ...] = tuple(_find_values(term))
-        """A selected pod has one of these labels; None is any value. Empty if no label is required."""
+        self.labels: tuple[tuple[str, str | None], ...] = tuple(_find_labels(term))
+        """Each selected pod has one of these labels; None is any value. Empty if no label is required."""
         self.nodes: Counter[str] = Counter()
         """Number of pods with the term by node."""
 
@@ -100,8 +99,8 @@ class HeldTerm:
         return term.selector is not None and term.selector.matches(pod.labels)
 
 
-def _find_values(term: PodAffinityTerm) -> Iterator[tuple[str, str | None]]:
-    """Yield the labels of one requirement of the selector; each selected pod has one of them."""
+def _find_labels(term: PodAffinityTerm) -> Iterator[tuple[str, str | None]]:
+    """Yield the labels that one requirement of the selector accepts."""
     if term.selector is None:
         return
     for label in term.selector.match_labels.items():
@@ -120,7 +119,7 @@ class AntiAffinity:
     """Terms of required anti-affinity of all pods held in a cluster."""
 
     def __init__(self) -> None:
-        self._terms: dict[_Key, HeldTerm] = {}
+        self._terms: dict[_Key, AntiAffinityTerm] = {}
         self._by_label: dict[tuple[str, str | None], dict[_Key, None]] = {}
         self._unlabelled: dict[_Key, None] = {}
 
@@ -133,8 +132,8 @@ class AntiAffinity:
             key = pod.namespace, term.model_dump_json()
             held = self._terms.get(key)
             if held is None:
-                held = self._terms[key] = HeldTerm(term)
-                for index in self._indexes(held):
+                held = self._terms[key] = AntiAffinityTerm(term)
+                for index in self._find_indexes(held):
                     index[key] = None
             held.nodes[node] += 1
 
@@ -147,20 +146,20 @@ class AntiAffinity:
             if not held.nodes[node]:
                 del held.nodes[node]
             if not held.nodes:
-                for index in self._indexes(held):
+                for index in self._find_indexes(held):
                     index.pop(key, None)
-                for label in held.values:
+                for label in held.labels:
                     if not self._by_label.get(label):
                         self._by_label.pop(label, None)
                 del self._terms[key]
 
-    def _indexes(self, held: HeldTerm) -> Iterable[dict[_Key, None]]:
-        if not held.values:
+    def _find_indexes(self, held: AntiAffinityTerm) -> Iterable[dict[_Key, None]]:
+        if not held.labels:
             return (self._unlabelled,)
-        return [self._by_label.setdefault(label, {}) for label in held.values]
+        return [self._by_label.setdefault(label, {}) for label in held.labels]
 
-    def find_terms(self, pod: Pod) -> list[HeldTerm]:
-        """Return the terms that select a pod."""
+    def find_terms(self, pod: Pod) -> list[AntiAffinityTerm]:
+        """Return the terms that select a pod, or all terms that may select it if there are too many."""
         keys = dict(self._unlabelled)
         for name, value in pod.labels.items():
             keys |= self._by_label.get((name, value), {})
@@ -171,24 +170,24 @@ class AntiAffinity:
         return [terms[key] for key in keys if terms[key].matches(pod, key[0])]
 
 
-class _End(NamedTuple):
-    """End of a reservation."""
-
+class _ReservationEnd(NamedTuple):
     at_ms: int
     uid: str
     decision_id: str
 
 
 class Reservations:
-    """Ends of reservations. A reservation may have been confirmed or released since: callers check that."""
+    """Ends of reservations. Callers check whether a reservation was confirmed or released since."""
 
     def __init__(self) -> None:
-        self._ends: list[_End] = []
+        self._ends: list[_ReservationEnd] = []
 
     def add(self, held: HeldPod) -> None:
         """Remember when a pod's reservation ends, unless it is confirmed."""
         if held.expires_at_ms is not None and held.decision_id is not None:
-            heapq.heappush(self._ends, _End(held.expires_at_ms, held.pod.uid, held.decision_id))
+            heapq.heappush(
+                self._ends, _ReservationEnd(held.expires_at_ms, held.pod.uid, held.decision_id)
+            )
 
     def pop_due(self, now_ms: int) -> Iterator[tuple[str, str]]:
         """Yield uid and decision of reservations that end now, once each, the earliest first."""

@@ -1,4 +1,4 @@
-"""Numbers of the records that a cluster applies, and of pods in the order of their arrival."""
+"""Numbers the records that a cluster applies, and pods in the order of their arrival."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ class RecordNumbers:
     def sequence(self) -> int:
         """Number of the record that is being applied.
 
-        A tick gets its number when the number is first used, so a tick that changes nothing has none.
+        A tick gets a number when the number is first used, so a tick that changes nothing gets no number.
         """
         if self._is_unnumbered:
             self.begin()
@@ -38,6 +38,6 @@ class RecordNumbers:
         self._is_unnumbered = False
 
     def next_arrival(self) -> int:
-        """Return a number above all earlier ones; a restart does not change it."""
+        """Return a number greater than all earlier ones; restarts do not change it."""
         self._last_arrival = max(self._last_arrival + 1, self.sequence << _ARRIVALS_PER_RECORD_BITS)
         return self._last_arrival

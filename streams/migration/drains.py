@@ -46,9 +46,9 @@ class Drains(TrackedRows[str, DrainRow]):
         if self.lifecycle.policy.is_dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
         self.put(row)
-        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
-        leaving, staying = self._split_pods(row, node, cause.now_ms)
-        self._report(row, "Draining", len(leaving), staying, cause)
+        self.lifecycle.inventory.set_cordoned(row.node, cordoned=not row.dry_run)
+        leaving, protected = self._split_pods(row, node, cause.now_ms)
+        self._report(row, "Draining", len(leaving), protected, cause)
         return None
 
     def end(self, name: str, cause: Cause) -> str | None:
@@ -203,8 +203,8 @@ class Drains(TrackedRows[str, DrainRow]):
 
     def _remove(self, name: str) -> None:
         self.drop(name)
-        self.lifecycle.inventory.cordon(name, cordoned=False)
+        self.lifecycle.inventory.set_cordoned(name, cordoned=False)
 
     def restore_row(self, row: DrainRow) -> None:
         self.put(row)
-        self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
+        self.lifecycle.inventory.set_cordoned(row.node, cordoned=not row.dry_run)

@@ -70,7 +70,7 @@ class Execution:
     def shorten_backoffs(self, policy: Policy) -> None:
         """Shorten back-offs to the limit of a policy."""
         context, registry = self.lifecycle.inventory.context, self.lifecycle.registry
-        if not context.begun:
+        if not context.has_time:
             return
         for row in list(registry):
             if row.retry_at_ms <= context.now_ms:

@@ -166,7 +166,7 @@ class Migrations:
     def handle_pod_change(self, change: PodChange, cause: Cause) -> None:
         if self.lifecycle.registry:
             self.tracking.handle_pod_change(change, cause)
-        if change.over:
+        if change.is_over:
             self.lifecycle.gates.protections.forget(change.after.uid)
 
     def handle_gone(self, uid: str, cause: Cause) -> None:

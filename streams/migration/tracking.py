@@ -93,7 +93,7 @@ class Tracking:
 
     def handle_pod_change(self, change: PodChange, cause: Cause) -> None:
         pod = change.after
-        if change.over:
+        if change.is_over:
             self.handle_gone(pod.uid, cause)
             return
         row = self.lifecycle.registry.find_by_pod(pod.uid)

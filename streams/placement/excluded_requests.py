@@ -56,7 +56,7 @@ class ExcludedRequests:
             if budget.left <= half:
                 break
             budget.spend(self._placer.count_units(waiting.kind))
-            self._placer.inventory.lay_out()
+            self._placer.inventory.update_index()
             excluded = self._exclusions.find(waiting.request.pod, cause.now_ms)
             budget.spend(0 if excluded is None else excluded.terms // TERMS_PER_UNIT)
             rows = () if excluded is None else excluded.rows

@@ -29,7 +29,7 @@ from schemas.policy import LOAD_AWARE
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.inventory.pod_index import HeldTerm
+from streams.inventory.pod_index import AntiAffinityTerm
 from streams.moves.history import Moves
 from streams.placement.filters.load_aware import LeastOverloaded, LoadAwareFilter
 from streams.placement.filters.taints import PreferNoSchedule
@@ -115,7 +115,7 @@ class Placer:
 
     def rank(self, kind: Kind) -> Ranking:
         """Return the up-to-date ranking of a kind by all filters."""
-        self.inventory.lay_out()
+        self.inventory.update_index()
         ranking = self._get(kind, 0)
         ranking.sync()
         return ranking
@@ -228,7 +228,7 @@ class Exclusions:
     def find(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:
         """Return the nodes that a pod must stay away from; None if there are none.
 
-        Rows are valid until the next layout; call `Inventory.lay_out` before.
+        Rows are valid until the next layout; call `Inventory.update_index` before.
         """
         anti_affinity = self._inventory.anti_affinity
         if not self.moves.rows and not anti_affinity:
@@ -248,7 +248,7 @@ class Exclusions:
         nodes = self._inventory.nodes
         return (nodes[name].row for name in names if name in nodes and nodes[name].row >= 0)
 
-    def _find_repelling(self, terms: Iterable[HeldTerm]) -> Iterator[int]:
+    def _find_repelling(self, terms: Iterable[AntiAffinityTerm]) -> Iterator[int]:
         nodes = self._inventory.nodes
         names_by_topology: dict[str, set[str]] = {}
         for term in terms:

@@ -47,7 +47,7 @@ class PodDemand:
     requests: Mapping[str, int]
     limits: Mapping[str, int]
     assumed: Mapping[str, int]
-    """What scores by requests assume for containers without a request; amounts above 0 only."""
+    """Requests that scores assume for containers without a request; amounts above 0 only."""
     host_ports: tuple[HostPort, ...]
     best_effort: bool
     """Whether no container has a request or limit of cpu or memory; overhead does not count."""

@@ -71,7 +71,7 @@ class Columns:
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
         """Refresh at most `most` changed nodes, or all; return the number of nodes left."""
-        index = inventory.lay_out()
+        index = inventory.update_index()
         touched = inventory.touched
         if index.generation != self._generation:
             self._relayout(index.nodes, touched)

@@ -11,8 +11,8 @@ A lifetime counts at most one week: after that, each new window displaces as man
 
 A mean over days does not predict the next hour: usage depends on the time of day, and pods surge. So a
 lifetime also has a recent average, which forgets within `recentMinutes`. For each pod, `lasting` is the share
-of the average's distance from the mean that lasts until the next window. Let d be the next window's usage -
-mean, and e the recent average - mean:
+of the average's distance from the mean that lasts until the next window. Let d be the usage of the next
+window minus the mean, and e the recent average minus the mean:
 
     lasting = sum of d e / sum of e^2        (least squares through the origin, within 0 and 1)
 
@@ -98,7 +98,7 @@ def extend_lifetime(lifetime: Lifetime | None, minutes: int, usage: Sequence[int
 def merge_lifetimes(older: Lifetime, newer: Lifetime) -> Lifetime:
     """Return the usage over both parts; `older` is shortened if both exceed a week together.
 
-    The figures of a resource that was not measured in both parts are those of `newer`.
+    If one part did not measure a resource, the figures are those of `newer`.
     """
     older_usage = older.usage
     newer_minutes, newer_usage, _ = newer

@@ -29,7 +29,7 @@ import numpy as np
 from streams.risk.normal_table import LAST, STEPS, ZERO, get_normal_table
 from streams.stage.arrays import FloatArray
 
-#: Standard deviation that is added to that of the usage, as a share of the node.
+#: Standard deviation of a node in addition to that of its pods, as a share of the node.
 NODE_DEVIATION = 0.02
 #: Weight of the expected usage above the hot share, relative to the probability of being hot; a power of 2.
 EXCESS_WEIGHT = 4.0

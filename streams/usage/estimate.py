@@ -101,7 +101,7 @@ class Estimator:
         return estimate
 
     def compute_deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
-        """Return until when the estimate of a pod counts, although metrics show the pod; None if it does not."""
+        """Return the end of the time in which a pod's estimate counts although metrics show the pod, if any."""
         after_scheduled = self.args.estimated_seconds_after_pod_scheduled or 0
         after_initialized = self.args.estimated_seconds_after_initialized or 0
         if self.args.allow_customize_estimation:

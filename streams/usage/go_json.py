@@ -38,7 +38,7 @@ def read_integers(value: Any, before: dict[str, int] | None = None) -> dict[str,
 
     Args:
         value: the object; null empties the map.
-        before: earlier content of the map; the result contains it, unless the object replaces it.
+        before: earlier content of the map, into which the object is merged.
 
     Raises:
         ValueError: the value is not a map of integers.

@@ -43,14 +43,7 @@ def find_missing_usage(
     scores_by_load: bool,
     risk_resources: Sequence[str],
 ) -> tuple[MissingUsage, ...]:
-    """Return the usage that is missing in the metric of a node.
-
-    Args:
-        usage: usage of the node.
-        filters_by_load: whether the policy filters by load.
-        scores_by_load: whether the policy scores by load.
-        risk_resources: resources of the risk score.
-    """
+    """Return what is missing in a node's metric for a policy; `risk_resources` are those of the risk score."""
     vectors, metric = usage.vectors, usage.metric
     if vectors is None or vectors.node is None or metric is None or metric.usage is None:
         return ()

@@ -101,7 +101,7 @@ class ExpectedNodeUsage:
         )
 
     def set_estimator(self, estimator: Estimator) -> bool:
-        """Apply another policy; return whether estimates may change. The caller sets the profile."""
+        """Apply another estimator; return whether estimates may change. The caller sets the profile."""
         before, self.estimator = self.estimator, estimator
         if before.has_same_estimates(estimator):
             return False
@@ -142,8 +142,8 @@ class ExpectedNodeUsage:
         expires_at_ms = self.expires_at_ms
         return expires_at_ms is None or now_ms >= expires_at_ms
 
-    def is_outdated(self, now_ms: int) -> bool:
-        """Tell whether the metric has expired; False without a metric or its update time."""
+    def has_expired_metric(self, now_ms: int) -> bool:
+        """Tell whether there is a metric with an update time that has expired."""
         return self.expires_at_ms is not None and self.is_expired(now_ms)
 
     # --- pods -----------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class ExpectedNodeUsage:
             self._count(self._make_assigned(pod, kind, now_ms))
 
     def restore(self, pods: Iterable[tuple[Pod, Kind, int]]) -> None:
-        """Count pods with their kind, each since its time in the row."""
+        """Count the pods of a table row: pod, kind, and time when the pod was counted."""
         for pod, kind, counted_at_ms in pods:
             if _can_count(pod):
                 self.assigned[pod.uid] = self._make_assigned(pod, kind, counted_at_ms)

@@ -205,7 +205,7 @@ def skip_zero_points_of_pods() -> str:
         used = {"cpu": 60 * CPU, "memory": MEMORY} if seconds < 150 else {"cpu": 0, "memory": 0}
         pods = (PodUsage(namespace="default", name="a", uid="a", usage=used),)
         feed(cluster, seconds, cluster.sample("n1", seconds, 80, pods=pods))
-    means = cluster.pipeline.aggregate.state.nodes[f"{CLUSTER}/n1"].pods.means(0, ["cpu"])
+    means = cluster.pipeline.aggregate.state.nodes[f"{CLUSTER}/n1"].pods.compute_means(0, ["cpu"])
     return " ".join(f"{usage['cpu'] // CPU} %" for _, usage in means)
 
 

@@ -15,7 +15,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.storage.tables import WINDOWS, row_key
 from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode_as, encode
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage

@@ -6,7 +6,7 @@ from benchmarks import messages
 from schemas.messages.clock import ClockTick
 from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from schemas.topics.codec import encode
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
 from streams.cluster.state import NODES_MAX, PODS_MAX
 from streams.migration.limits.budgets import BUDGETS_MAX

@@ -131,7 +131,7 @@ class World:
     def evaluate(self) -> Json:
         """Filter and score every node for every pending pod."""
         placer = self.state.placement.placer
-        index = self.state.inventory.lay_out()
+        index = self.state.inventory.update_index()
         placer.refresh()
         load_filter = placer.filters[0]
         load_score = placer.scores[0][0]

@@ -38,7 +38,7 @@ from schemas.messages.usage import CollectPolicyRecord, NodeCollectPolicy, NodeU
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
 from schemas.topics.codec import decode
 from schemas.topics.partitions import find_policy_numbers, partition_for
-from streams.aggregate.collect import CollectRules, PoolRules
+from streams.aggregate.collect_policies import CollectRules, PoolRules
 from streams.inventory.node import Node
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, kind_of
@@ -100,7 +100,7 @@ def inventory_node(
 ) -> Node:
     """A node of the inventory, with pods that were assigned to it at a time and a metric."""
     node = Node(state.node, estimator or Estimator(LoadAwareSchedulingArgs()))
-    node.describe(state)
+    node.set_state(state)
     hold(node, *held, at_ms=at_ms)
     if metric is not None and not metric.removed:
         node.set_metric(metric)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage

@@ -27,7 +27,7 @@ from schemas.policy import Policy, read_policy
 from schemas.storage.tables import is_of_cluster, kind_of_key, row_key
 from schemas.topics.catalog import TOPIC_OF, key_of
 from schemas.topics.codec import decode, encode, encode_fields
-from streams.aggregate.collect import AggregateLimits, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
@@ -352,7 +352,7 @@ class CoreWorld:
     @property
     def nodes(self) -> list[Node]:
         """Nodes that may be placed on, by row."""
-        return self.inventory.lay_out().nodes
+        return self.inventory.update_index().nodes
 
     def rank(self, pod: Pod) -> Ranking:
         return self.placer.rank(kind_of(pod))
@@ -362,7 +362,7 @@ class CoreWorld:
     @property
     def filter(self) -> Filter:
         """The first filter, up to date."""
-        self.inventory.lay_out()
+        self.inventory.update_index()
         self.placer.refresh()
         return self.placer.filters[0]
 

@@ -14,7 +14,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.percentiles import Progress
 from schemas.topics.codec import encode
-from streams.aggregate.collect import PoolRules
+from streams.aggregate.collect_policies import PoolRules
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.worker_process import PATIENCE_S, Worker
 from tests.streams.world import aggregate_stage

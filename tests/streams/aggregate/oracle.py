@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
 from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeUsage
-from streams.aggregate.collect import CollectRules, PoolRules
+from streams.aggregate.collect_policies import CollectRules, PoolRules
 
 Amounts = dict[str, int]
 
@@ -60,7 +60,7 @@ class NaiveNode:
 
     def take(self, sample: NodeUsage, collecting: PoolRules) -> NodeMetric | None:
         """Take in a sample; answers with the metric that it causes."""
-        policy = collecting.of_pool(sample.pool)
+        policy = collecting.get_rules(sample.pool)
         new = point(sample, policy)
         if self.points:
             newest_ms = max(point.at_ms for point in self.points)

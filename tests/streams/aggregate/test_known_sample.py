@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode
-from streams.aggregate.collect import CollectRules, PoolRules
+from streams.aggregate.collect_policies import CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
 from streams.aggregate.samples import SampleFigures, decode_known, extract_figures
@@ -37,7 +37,7 @@ def known_node() -> NodeWindows:
         )
     )
     assert first is not None
-    node.take(first, 0, PoolRules(), RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    node.add_sample(first, 0, PoolRules(), RowLog[SampleEntry](0), RowLog[PodEntry](0))
     return node
 
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from schemas.messages.metrics import NodeMetric
-from streams.aggregate.collect import PoolRules
+from streams.aggregate.collect_policies import PoolRules
 from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable
 from tests.streams.builders import (

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 
 from streams.aggregate.percentile import (
     LIST_MAX,
-    counts,
-    means,
-    measured,
-    nearest_rank,
-    percentiles,
-    summary,
-    sums,
+    compute_means,
+    compute_percentiles,
+    compute_sums,
+    count_measured,
+    find_measured,
+    find_nearest_rank,
+    summarize,
 )
 
 PERCENTS = (50, 90, 95, 99)
@@ -33,12 +33,12 @@ TABLES = st.integers(1, 3).flatmap(
     ],
 )
 def test_the_rank_equals_that_of_koordinator(count: int, ranks: list[int]) -> None:
-    assert [nearest_rank(count, percent) for percent in PERCENTS] == ranks
+    assert [find_nearest_rank(count, percent) for percent in PERCENTS] == ranks
 
 
 def test_a_rank_is_right_where_floating_point_is_not() -> None:
     assert int(100 * 0.29) - 1 == 27
-    assert nearest_rank(100, 29) == 28
+    assert find_nearest_rank(100, 29) == 28
 
 
 def known_values(table: list[list[int]]) -> list[list[int]]:
@@ -49,17 +49,18 @@ def known_values(table: list[list[int]]) -> list[list[int]]:
 def test_figures_use_only_the_known_values(table: list[list[int]]) -> None:
     values = np.array(table, dtype=np.int64)
     columns = known_values(table)
-    assert counts(values)[0] == [len(column) for column in columns]
-    assert sums(values)[0] == [sum(column) for column in columns]
-    assert means(values) == [sum(column) // len(column) if column else None for column in columns]
-    assert measured(values) == [index for index, column in enumerate(columns) if column]
+    assert count_measured(values)[0] == [len(column) for column in columns]
+    assert compute_sums(values)[0] == [sum(column) for column in columns]
+    means = [sum(column) // len(column) if column else None for column in columns]
+    assert compute_means(values) == means
+    assert find_measured(values) == [index for index, column in enumerate(columns) if column]
     expected = [
         [sorted(column)[max(len(column) * percent // 100 - 1, 0)] for percent in PERCENTS]
         if column
         else None
         for column in columns
     ]
-    assert percentiles(values, PERCENTS) == expected
+    assert compute_percentiles(values, PERCENTS) == expected
 
 
 @given(TABLES, st.booleans())
@@ -67,11 +68,11 @@ def test_a_summary_of_complete_values_has_means_and_percentiles(
     table: list[list[int]], long: bool
 ) -> None:
     values = np.tile(np.array(table, dtype=np.int64), (LIST_MAX + 1 if long else 1, 1))
-    lines = summary(values, PERCENTS)
+    lines = summarize(values, PERCENTS)
     small = max(map(max, table)) <= (2**63 - 1) // len(values) or len(values) <= LIST_MAX
     assert (lines is not None) == (small and min(map(min, table)) >= 0)
     if lines is not None:
-        assert lines[0] == means(values)
-        assert [list(column) for column in zip(*lines[1:], strict=True)] == percentiles(
+        assert lines[0] == compute_means(values)
+        assert [list(column) for column in zip(*lines[1:], strict=True)] == compute_percentiles(
             values, PERCENTS
         )

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.messages.usage import NodeCollectPolicy
 from schemas.storage.tables import kind_of_key
-from streams.aggregate.collect import CHANGES_MAX, AggregateLimits
+from streams.aggregate.collect_policies import CHANGES_MAX, AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, StageResult
 from tests.streams.aggregate.content import content
@@ -111,7 +111,7 @@ def test_windows_that_grow_repeatedly_are_the_same_after_a_restart() -> None:
         world.policy(
             collect_policy(average_s=30 + 7 * (number % 9), durations_s=(60 + 20 * number,))
         )
-    kept = aggregate_stage(world.table).state.policies.all[CLUSTER].row
+    kept = aggregate_stage(world.table).state.policies.by_cluster[CLUSTER].row
     assert len(kept.changes) == CHANGES_MAX
 
 
@@ -134,7 +134,7 @@ def test_a_policy_belongs_to_the_partition_of_its_number_only() -> None:
             ]
         )
         assert result.dead_letters == ()
-        assert subject.state.policies.of(CLUSTER).horizon_ms == 480_000
+        assert subject.state.policies.get_rules(CLUSTER).horizon_ms == 480_000
     stray = replace(log.records[0], partition=0)
     assert category(aggregate_stage(partitions=4), stray) == "misplaced"
 
@@ -144,7 +144,7 @@ def test_a_policy_under_another_key_is_refused(key: bytes | None) -> None:
     record = replace(Log().record(collect_policy_record(LONG)), key=key)
     subject = aggregate_stage()
     assert category(subject, record) == "misplaced"
-    assert subject.state.policies.all == {}
+    assert subject.state.policies.by_cluster == {}
 
 
 def test_a_partition_has_a_limit_of_policies() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import encode
-from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
 from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable, OutputRecord, StageResult, read_row
 from tests.streams.aggregate.content import content

@@ -10,7 +10,7 @@ from schemas.messages.dead_letters import restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.codec import decode, encode
-from streams.aggregate.collect import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.samples import SampleFigures
@@ -359,7 +359,7 @@ def test_metrics_equal_those_of_the_plain_rules(data: st.DataObject) -> None:
     for record in records:
         message = decode("node-usage", record.value)
         if isinstance(message, CollectPolicyRecord):
-            before, collecting = collecting, PoolRules.of(message.default, message.pools)
+            before, collecting = collecting, PoolRules.from_policies(message.default, message.pools)
             for node in nodes.values():
                 node.change(before)
         if not isinstance(message, NodeUsage):
@@ -387,15 +387,15 @@ def test_any_bytes_end_in_dead_letters_and_do_not_stop_the_stage(
 
 def test_a_defect_affects_only_the_node_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """The failed node may be half updated, so it starts without samples, also after a restart."""
-    take = NodeWindows.take
+    add_sample = NodeWindows.add_sample
 
     def failing(self: NodeWindows, reading: SampleFigures, *rest: Any) -> Any:
-        figures = take(self, reading, *rest)
+        figures = add_sample(self, reading, *rest)
         if self.name == "bad" and reading.sampled_at_ms == START_MS + 10 * SECOND:
             raise ArithmeticError("half applied")
         return figures
 
-    monkeypatch.setattr(NodeWindows, "take", failing)
+    monkeypatch.setattr(NodeWindows, "add_sample", failing)
     log, subject, table = Log(), aggregate_stage(), dict[str, bytes]()
     samples = [sample(at, node=name) for at in range(0, 50, 10) for name in ("bad", "good")]
     result = subject.apply(log.add(*samples))

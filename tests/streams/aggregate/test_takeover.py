@@ -9,7 +9,7 @@ import pytest
 
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import WINDOWS
-from streams.aggregate.collect import AggregateLimits
+from streams.aggregate.collect_policies import AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult
 from streams.worker.consume.transport import WorkerApp, broker_urls
@@ -72,7 +72,7 @@ def nodes_of(subject: AggregateStage) -> Any:
             node.since_offset,
             node.anchor_ms,
             node.samples.times.tolist(),
-            node.pods.means(0, node.samples.resources),
+            node.pods.compute_means(0, node.samples.resources),
         )
         for name, node in subject.state.nodes.items()
     }

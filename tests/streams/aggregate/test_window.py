@@ -8,4 +8,4 @@ def test_memory_is_bounded_by_what_the_window_holds() -> None:
         window.add(time, 0, 0, (1, 1, 1, 1))
         window.drop(time - 180)
     assert len(window) == 181
-    assert window.nbytes <= 4 * 181 * (3 + 4) * 8
+    assert window.times.base.nbytes <= 4 * 181 * (3 + 4) * 8  # type: ignore[union-attr]

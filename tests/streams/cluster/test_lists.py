@@ -20,7 +20,7 @@ from tests.streams.world import World, only, outcomes
 def test_nodes_that_a_full_list_lacks_are_removed() -> None:
     world = World(tick(), node("a"), node("b"))
     world.full_list("node-state", node("b"), node("c"))
-    assert [node.name for node in world.state.inventory.lay_out().nodes] == ["b", "c"]
+    assert [node.name for node in world.state.inventory.update_index().nodes] == ["b", "c"]
 
 
 def test_pods_that_a_full_list_lacks_are_removed_and_waiting_ones_get_a_decision() -> None:
@@ -58,10 +58,10 @@ def test_nodes_reported_after_the_list_began_stay(restarts: bool) -> None:
     if restarts:
         world.restart()
     world.send(ListEnd(cluster="test", list_id="1"), topic="node-state")
-    names = [node.name for node in world.state.inventory.lay_out().nodes]
+    names = [node.name for node in world.state.inventory.update_index().nodes]
     assert names == ["back", "listed", "new"]
     world.full_list("node-state", node("listed"))
-    assert [node.name for node in world.state.inventory.lay_out().nodes] == ["listed"]
+    assert [node.name for node in world.state.inventory.update_index().nodes] == ["listed"]
 
 
 def test_a_list_may_be_interrupted_by_a_restart() -> None:
@@ -134,10 +134,11 @@ def test_unlisted_nodes_are_removed_over_several_ticks_unless_reported_meanwhile
     monkeypatch.setattr(list_cleanup, "UNLISTED_NODES_PER_RECORD_MAX", 2)
     world = World(tick(), *(node(f"n{number}") for number in range(6)))
     world.full_list("node-state", node("n1"))
-    assert [node.name for node in world.state.inventory.lay_out().nodes] == ["n1", "n3", "n4", "n5"]
+    names = [node.name for node in world.state.inventory.update_index().nodes]
+    assert names == ["n1", "n3", "n4", "n5"]
     if restarts:
         world.restart()
     world.send(node("n5"))
     world.send(tick(1), tick(2))
-    assert [node.name for node in world.state.inventory.lay_out().nodes] == ["n1", "n5"]
+    assert [node.name for node in world.state.inventory.update_index().nodes] == ["n1", "n5"]
     assert world.state.inventory.lists.ending == {}

@@ -168,7 +168,7 @@ def test_pods_without_a_node_are_accepted_beyond_the_limit(
 def test_the_same_policy_does_not_rebuild_the_index() -> None:
     world = World()
     world.send(node())
-    index = world.state.inventory.lay_out()
+    index = world.state.inventory.update_index()
     generation = index.generation
     world.send(policy_record("", reason="the defaults"))
     assert index.generation == generation

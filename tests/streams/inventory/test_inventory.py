@@ -37,7 +37,7 @@ def inventory(document: str = "") -> Inventory:
 
 def names(here: Inventory) -> list[str]:
     """Nodes that may be placed on."""
-    return [node.name for node in here.lay_out().nodes]
+    return [node.name for node in here.update_index().nodes]
 
 
 def test_a_node_that_returns_keeps_its_pods_and_loses_its_metric() -> None:
@@ -48,7 +48,7 @@ def test_a_node_that_returns_keeps_its_pods_and_loses_its_metric() -> None:
     here.apply_node(removed_node("a"))
     assert names(here) == []
     here.apply_node(node("a", cpu="4"))
-    placed = here.lay_out().nodes[0]
+    placed = here.update_index().nodes[0]
     assert (placed.requested["cpu"], placed.allocatable["cpu"]) == (3000, 4000)
     assert (placed.usage.metric, here.freshness.nodes) == (None, 0)
 
@@ -106,7 +106,7 @@ def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", seconds=0))
-    here.lay_out()
+    here.update_index()
     here.advance(at(179))
     assert here.freshness.nodes == 1
     here.advance(at(180))
@@ -120,7 +120,7 @@ def test_a_metric_turns_stale_with_time_and_fresh_by_a_newer_one() -> None:
 def test_an_older_metric_that_comes_late_expires_at_its_own_time() -> None:
     here = inventory()
     here.apply_node(node("a"))
-    here.lay_out()
+    here.update_index()
     here.apply_metric(metric("a", seconds=50))
     here.apply_metric(metric("a", seconds=10))
     here.advance(at(190))
@@ -131,13 +131,13 @@ def test_another_policy_computes_freshness_again() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", seconds=0))
-    here.lay_out()
+    here.update_index()
     here.advance(at(100))
     here.set_policy(read_policy("loadAware: {nodeMetricExpirationSeconds: 60}"))
-    here.lay_out()
+    here.update_index()
     assert here.freshness.nodes == 0
     here.set_policy(read_policy(""))
-    here.lay_out()
+    here.update_index()
     assert here.freshness.nodes == 1
     here.advance(at(180))
     assert here.freshness.nodes == 0
@@ -157,7 +157,7 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
                 here.apply_metric(event)
             case int():
                 here.advance(here.now_ms + event * 1000)
-        nodes = here.lay_out().nodes
+        nodes = here.update_index().nodes
         assert here.freshness.nodes == sum(not node.usage.is_expired(here.now_ms) for node in nodes)
 
 
@@ -217,7 +217,7 @@ def test_a_policy_with_the_same_estimation_recomputes_nothing(
     world = World(tick(), node("a"), metric("a"))
     world.send(lifecycle("running", pod("p"), "a"))
     calls = count_calls(monkeypatch, ExpectedNodeUsage, "_make_assigned")
-    world.state.inventory.lay_out()
+    world.state.inventory.update_index()
     generation = world.state.inventory.index.generation
     world.send(policy_record("mode: enforce"))
     assert world.state.inventory.index.generation == generation
@@ -234,5 +234,5 @@ def test_a_policy_with_another_estimation_recomputes_every_pod() -> None:
         here.apply_node(node(name))
         apply_lifecycle(here, lifecycle("running", pod(f"pod-{name}", cpu="1"), name))
     here.set_policy(read_policy("loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"))
-    assert [node.usage.delta[0] for node in here.lay_out().nodes] == [500, 500]
+    assert [node.usage.delta[0] for node in here.update_index().nodes] == [500, 500]
     assert set(here.touched) == {"a", "b"}

@@ -57,7 +57,7 @@ def test_a_pod_that_is_held_again_is_replaced() -> None:
 def test_a_node_offers_its_allocatable_amounts() -> None:
     here = empty()
     assert here.allocatable == {}
-    here.describe(node(cpu="1500m"))
+    here.set_state(node(cpu="1500m"))
     assert here.allocatable["cpu"] == 1500
-    here.describe(None)
+    here.set_state(None)
     assert here.allocatable == {}

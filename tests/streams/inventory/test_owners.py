@@ -47,12 +47,12 @@ def test_only_a_reference_that_controls_is_the_controller() -> None:
 def test_a_drain_cordons_a_node_that_is_added_later() -> None:
     inventory = Inventory(read_policy(""))
     placer = Placer(inventory)
-    inventory.cordon("node-1", cordoned=True)
+    inventory.set_cordoned("node-1", cordoned=True)
     inventory.apply_node(node("node-1"))
     inventory.apply_node(node("node-2"))
     ranking = placer.rank(kind_of(pod()))
     assert inventory.index.nodes[ranking.best() or 0].name == "node-2"
-    inventory.cordon("node-1", cordoned=False)
+    inventory.set_cordoned("node-1", cordoned=False)
     ranking = placer.rank(kind_of(pod()))
     assert inventory.index.nodes[ranking.best() or 0].name == "node-1"
     inventory.apply_node(removed_node("node-2"))

@@ -172,10 +172,8 @@ def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
     alone.add(held)
     for minute in (5, 10):
         alone.apply_metric(_metric(minute, a=0), [held], extend=True)
-    (mean, variance), (mean_alone, variance_alone) = (
-        statistics.get_figures()[0],
-        alone.get_figures()[0],
-    )
+    mean, variance = statistics.get_figures()[0]
+    mean_alone, variance_alone = alone.get_figures()[0]
     assert mean - mean_alone == pytest.approx(250)
     assert variance - variance_alone == pytest.approx(100**2)
 

@@ -55,7 +55,7 @@ def test_the_window_closes_at_a_tick_and_not_between_two() -> None:
 def test_rankings_are_kept_while_thresholds_are_unchanged() -> None:
     world = new_world()
     world.send(tick(_OPENS_S))
-    index = world.state.inventory.lay_out()
+    index = world.state.inventory.update_index()
     version = index.version
     world.send(tick(_OPENS_S + 1))
     assert index.version == version

@@ -155,12 +155,7 @@ def test_updated_sums_equal_recomputed_ones(
     kept = (here.delta, here.prod_usage, here.prod_delta, here.estimated)
     here.set_estimator(Estimator(after))
     here.set_estimator(Estimator(before))
-    assert (
-        here.delta,
-        here.prod_usage,
-        here.prod_delta,
-        here.estimated,
-    ) == kept
+    assert (here.delta, here.prod_usage, here.prod_delta, here.estimated) == kept
     for uid in list(here.assigned):
         here.unassign(uid)
     assert not any(map(any, (here.delta, here.prod_usage, here.prod_delta, here.estimated)))

@@ -60,7 +60,7 @@ def test_a_percentage_is_rounded_after_float_division(used: int, total: int, per
 
 
 @given(capacities, int64, st.integers(0, 2**63 - 1))
-def test_a_comparison_with_the_largest_within_replaces_the_division(
+def test_a_comparison_with_the_largest_usage_replaces_the_division(
     total: int, threshold: int, used: int
 ) -> None:
     exceeds = compute_percent(used, total) > threshold
@@ -79,5 +79,5 @@ def test_a_comparison_with_the_largest_within_replaces_the_division(
         (2**63 - 1, -(2**63), -UNBOUNDED),
     ],
 )
-def test_the_largest_within_stays_within_64_bits(total: int, threshold: int, largest: int) -> None:
+def test_the_largest_usage_stays_within_64_bits(total: int, threshold: int, largest: int) -> None:
     assert find_largest_usage(total, threshold) == largest

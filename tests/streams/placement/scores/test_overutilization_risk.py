@@ -145,7 +145,7 @@ def test_fleet_figures_are_renewed_every_five_minutes_and_all_nodes_follow() -> 
     for name in "abc":
         world.send(node(name, cpu="64"))
         world.hold(name, *(pod(f"{name}-{n}") for n in range(20)))
-    world.inventory.renew_fleet()
+    world.inventory.update_fleet()
     world.rank(pod("new"))
     fleet = world.inventory.fleet
     assert fleet is not None
@@ -154,7 +154,7 @@ def test_fleet_figures_are_renewed_every_five_minutes_and_all_nodes_follow() -> 
         measure(world, name, 5, **{f"{name}-{n}": 100 for n in range(20)})
     for seconds, expected in ((299, 850_000), (300, (20 * 850_000 + 60 * 100_000) // 80)):
         world.inventory.advance(at(seconds))
-        world.inventory.renew_fleet()
+        world.inventory.update_fleet()
         assert fleet.figures[0].usage_ppm == expected
     ranking = world.rank(pod("new"))
     fresh = raw_scores(world, pod("new"))

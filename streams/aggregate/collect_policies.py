@@ -1,13 +1,13 @@
-"""Collect policies in the form that the stage reads, and the limits of the stage.
+"""Collect policies of the clusters, and the limits of the stage.
 
 The cluster stage derives a collect policy from a cluster's policy, and writes it between the samples as
 a record (`schemas.messages.usage`). A sample names the pool of its node. The default rules apply to
 pools that the policy does not name, and to clusters whose first policy has not arrived.
 
-If a policy shortens the longest window, older samples are dropped for good. A running stage drops
-them at once, but rows may still contain them. Therefore the change is stored with the policy until
-a later window is at least as short, and `select_counted` filters samples of rows by the stored changes. So
-a restart gives the same state as no restart.
+If a policy shortens the longest window, samples outside of the window are dropped, and a longer window does
+not bring them back. A running stage drops them at once, but rows may still contain them. Therefore the change
+is stored with the policy until a later window is at least as short, and `select_counted` filters samples of
+rows by the stored changes. So a restart does not change the state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,15 +24,15 @@ from schemas.messages.usage import (
     NodeCollectPolicy,
 )
 from schemas.storage.percentiles import ClusterCollectPolicy, WindowChange
-from streams.aggregate.rows import numbered_key, policy_row
+from streams.aggregate.rows import encode_policy_row, numbered_key
 from streams.stage.records import RowChange
 
 Ints = npt.NDArray[np.int64]
 
-#: Longest names of one pod together: namespace, name, uid, priority class.
+#: Most characters of namespace, name, uid and priority class of one pod.
 _MEMBER_CHARACTERS_MAX = 253 + 253 + 128 + 253
-#: Most stored changes of one cluster. A further change is merged with the last one and gets the shorter
-#: windows of the two.
+#: Most stored changes of one cluster. A further change is merged with the last one, with the shorter windows
+#: of both.
 CHANGES_MAX = 16
 
 #: Koordinator's names of memory readings, and the fields of `MemoryReadings` that hold them.
@@ -44,7 +44,7 @@ _MEMORY_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class CollectRules:
-    """How the samples of a node become its metric."""
+    """Rules by which the samples of a node become a metric."""
 
     average_ms: int = 300_000
     """Window of the averages."""
@@ -56,7 +56,7 @@ class CollectRules:
     """Field of `MemoryReadings` that counts as memory."""
 
     @classmethod
-    def of(cls, policy: NodeCollectPolicy) -> "CollectRules":
+    def from_policy(cls, policy: NodeCollectPolicy) -> "CollectRules":
         return cls(
             policy.average_ms, policy.report_ms, policy.durations_ms, _MEMORY_FIELDS[policy.memory]
         )
@@ -69,11 +69,10 @@ class PoolRules:
     default: CollectRules = CollectRules()
     pools: Mapping[str, CollectRules] = field(default_factory=dict)
     horizon_ms: int = field(init=False)
-    """How long samples are kept, counted from a node's newest sample: the longest window of any pool.
-    It is the same for all nodes of the cluster, so it does not depend on when a node changes its
-    pool."""
+    """Samples are kept for this time before a node's newest sample: the longest window of any pool. All
+    nodes of the cluster have the same horizon, so a node may change its pool at any time."""
     average_horizon_ms: int = field(init=False)
-    """How long figures of pods are kept: the longest average window of any pool."""
+    """Figures of pods are kept for this time: the longest average window of any pool."""
 
     def __post_init__(self) -> None:
         policies = (self.default, *self.pools.values())
@@ -83,11 +82,13 @@ class PoolRules:
         object.__setattr__(self, "horizon_ms", max((average_ms, *durations_ms)))
 
     @classmethod
-    def of(cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]) -> "PoolRules":
-        of_pools = {name: CollectRules.of(policy) for name, policy in pools.items()}
-        return cls(CollectRules.of(default), of_pools)
+    def from_policies(
+        cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]
+    ) -> "PoolRules":
+        of_pools = {name: CollectRules.from_policy(policy) for name, policy in pools.items()}
+        return cls(CollectRules.from_policy(default), of_pools)
 
-    def of_pool(self, pool: str | None) -> CollectRules:
+    def get_rules(self, pool: str | None) -> CollectRules:
         """Return the rules for a node whose newest sample names this pool."""
         return self.default if pool is None else self.pools.get(pool, self.default)
 
@@ -97,12 +98,12 @@ class AggregateLimits:
     """Limits of the stage. A record that exceeds one goes to `dead-letters` with the limit's name."""
 
     future_ms: int = 60_000
-    """How much later than the timestamp of its record a sample may be."""
+    """A sample may be this much later than the timestamp of its record."""
     forget_after_ms: int = 1_800_000
-    """A node is forgotten this long after its newest sample has left the longest window, by the
-    partition's clock."""
+    """A node is forgotten when its newest sample left the longest window this long ago, by the clock
+    of the partition."""
     sweep_records: int = 64
-    """Vanished nodes are searched for once in this many records, or in as many as there are nodes."""
+    """Records between two searches for nodes to forget, or the number of nodes if it is larger."""
     nodes_per_partition: int = 20_000
     policies_per_partition: int = 20_000
     """Clusters with a collect policy."""
@@ -123,7 +124,7 @@ class AggregateLimits:
 
     @property
     def safe_members(self) -> int:
-        """Number of pods and host applications that cannot exceed a limit, whatever their names are."""
+        """Number of pods and host applications that cannot exceed a limit, even with the longest names."""
         return min(
             self.pods_per_node,
             self.host_applications_per_node,
@@ -131,12 +132,12 @@ class AggregateLimits:
         )
 
 
-class Windows(NamedTuple):
-    """How long samples of a cluster count."""
+class Retention(NamedTuple):
+    """Time for which samples of a cluster count."""
 
     horizon_ms: int
     changes: tuple[tuple[int, int], ...] = ()
-    """Earlier changes: offset of the policy, and how long samples counted before it."""
+    """Earlier changes: offset of the policy, and the horizon before the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,33 +158,34 @@ class ClusterPolicies:
         self.default = default
         self.sequence = sequence
         """Number of the newest row."""
-        self.all: dict[str, ClusterPolicy] = {}
+        self.by_cluster: dict[str, ClusterPolicy] = {}
         self._written: dict[str, None] = {}
         self._removed: dict[int, None] = {}
 
-    def of(self, cluster: str) -> PoolRules:
-        policy = self.all.get(cluster)
+    def get_rules(self, cluster: str) -> PoolRules:
+        policy = self.by_cluster.get(cluster)
         return self.default if policy is None else policy.rules
 
-    def windows(self, cluster: str) -> tuple[Windows, Windows]:
-        """Return how long samples of a cluster count, and how long figures of pods do."""
-        rules, policy = self.of(cluster), self.all.get(cluster)
+    def get_retentions(self, cluster: str) -> tuple[Retention, Retention]:
+        """Return the retention of a cluster's samples, and that of figures of pods."""
+        rules, policy = self.get_rules(cluster), self.by_cluster.get(cluster)
         changes = () if policy is None else policy.row.changes
         return (
-            Windows(
+            Retention(
                 rules.horizon_ms, tuple((change.offset, change.horizon_ms) for change in changes)
             ),
-            Windows(
+            Retention(
                 rules.average_horizon_ms,
                 tuple((change.offset, change.average_horizon_ms) for change in changes),
             ),
         )
 
-    def put(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
-        """Set the policy of a cluster; return how long samples counted before, if that changes."""
+    def set_policy(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
+        """Set the policy of a cluster; return the former horizons if they have changed."""
         cluster = record.cluster
-        before, after = self.of(cluster), PoolRules.of(record.default, record.pools)
-        replaced = self.all.get(cluster)
+        before = self.get_rules(cluster)
+        after = PoolRules.from_policies(record.default, record.pools)
+        replaced = self.by_cluster.get(cluster)
         changes = () if replaced is None else replaced.row.changes
         change = None
         if (before.horizon_ms, before.average_horizon_ms) != (
@@ -201,16 +203,12 @@ class ClusterPolicies:
             self._removed[replaced.sequence] = None
         self.sequence += 1
         row = ClusterCollectPolicy(offset=offset, record=record, changes=changes)
-        self.all[cluster] = ClusterPolicy(self.sequence, after, row)
+        self.by_cluster[cluster] = ClusterPolicy(self.sequence, after, row)
         self._written[cluster] = None
         return change
 
     def restore(self, rows: Mapping[str, tuple[int, ClusterCollectPolicy]]) -> list[str]:
-        """Restore the policies from their rows; return the keys of replaced rows.
-
-        Args:
-            rows: number and row, by key.
-        """
+        """Restore the policies from number and row by key; return the keys of replaced rows."""
         key_of_cluster: dict[str, str] = {}
         replaced = []
         for key, (sequence, row) in sorted(rows.items(), key=lambda item: item[1][0]):
@@ -218,15 +216,15 @@ class ClusterPolicies:
             if cluster in key_of_cluster:
                 replaced.append(key_of_cluster[cluster])
             key_of_cluster[cluster] = key
-            self.all[cluster] = ClusterPolicy(
-                sequence, PoolRules.of(row.record.default, row.record.pools), row
+            self.by_cluster[cluster] = ClusterPolicy(
+                sequence, PoolRules.from_policies(row.record.default, row.record.pools), row
             )
         return replaced
 
-    def changes(self, partition: int) -> tuple[list[RowChange], list[RowChange]]:
-        """Return the rows to write and the rows to remove since the last call."""
-        policies = [self.all[cluster] for cluster in self._written]
-        written = [policy_row(partition, policy.sequence, policy.row) for policy in policies]
+    def take_changes(self, partition: int) -> tuple[list[RowChange], list[RowChange]]:
+        """Return the rows that were changed, and those that were removed, since the last call."""
+        policies = [self.by_cluster[cluster] for cluster in self._written]
+        written = [encode_policy_row(partition, policy.sequence, policy.row) for policy in policies]
         removed = [
             RowChange(numbered_key(partition, "collect_policies", sequence), None)
             for sequence in self._removed
@@ -238,16 +236,16 @@ class ClusterPolicies:
         self._written, self._removed = {}, {}
 
 
-def select_counted(times: Ints, offsets: Ints, windows: Windows) -> npt.NDArray[np.bool_]:
+def select_counted(times: Ints, offsets: Ints, retention: Retention) -> npt.NDArray[np.bool_]:
     """Return which samples of a node, as read from rows, still count; shape (samples,).
 
     Args:
         times: times of the samples, in ms.
         offsets: offsets of their records.
-        windows: windows of the node's cluster.
+        retention: retention of the node's cluster.
     """
-    counted: npt.NDArray[np.bool_] = times >= times.max() - windows.horizon_ms
-    for offset, horizon_ms in windows.changes:
+    counted: npt.NDArray[np.bool_] = times >= times.max() - retention.horizon_ms
+    for offset, horizon_ms in retention.changes:
         before = offsets < offset
         if before.any():
             counted &= ~before | (times >= times[before].max() - horizon_ms)
@@ -255,7 +253,7 @@ def select_counted(times: Ints, offsets: Ints, windows: Windows) -> npt.NDArray[
 
 
 def _add_change(changes: Iterable[WindowChange], newest: WindowChange) -> tuple[WindowChange, ...]:
-    """Append a change, and drop those that removed no more samples than it does."""
+    """Append a change, and drop earlier changes that did not remove more samples."""
     remaining = [
         change
         for change in changes

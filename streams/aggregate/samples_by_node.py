@@ -1,7 +1,7 @@
 """Groups the samples in rows by node.
 
 Rows have samples of many nodes, as columns. The columns of all rows are joined, ordered by node and
-offset, and split by node. All of this uses arrays, because a worker that takes over a partition reads up
+offset, and split by node. These steps use arrays, because a worker that takes over a partition reads up
 to a million samples.
 """
 
@@ -13,7 +13,7 @@ from itertools import repeat
 import numpy as np
 
 from schemas.storage.percentiles import PodColumns, SampleColumns
-from streams.aggregate.collect import Ints, Windows, select_counted
+from streams.aggregate.collect_policies import Ints, Retention, select_counted
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.risk.lifetimes import Lifetime
 from streams.stage.records import DamagedTable
@@ -21,7 +21,7 @@ from streams.stage.records import DamagedTable
 
 @dataclass(frozen=True, slots=True)
 class NodeSamples:
-    """Samples of one node that count, in the order of their records."""
+    """Samples of one node that still count, in the order of their records."""
 
     since_offset: int
     anchor_ms: int
@@ -34,53 +34,53 @@ class NodeSamples:
 
 
 #: Resources, and lifetime by number of the member.
-RecoveredLifetimes = tuple[tuple[str, ...], dict[int, Lifetime]]
+SampleLifetimes = tuple[tuple[str, ...], dict[int, Lifetime]]
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveredPods:
+class SamplePods:
     """Pods of one sample."""
 
     offset: int
     row: int
-    number: Ints
+    numbers: Ints
     usage: dict[str, Ints]
-    lifetimes: RecoveredLifetimes | None = None
+    lifetimes: SampleLifetimes | None = None
     """Lifetimes of the members, if the sample has extended them."""
 
 
-def node_samples(
+def group_samples(
     rows: Mapping[str, tuple[int, SampleColumns]],
     position: int,
-    windows: Callable[[str], Windows],
+    find_retention: Callable[[str], Retention],
 ) -> dict[str, NodeSamples]:
     """Return the samples by node.
 
     Args:
         rows: sequence and row, by key.
         position: last applied offset; later samples are ignored.
-        windows: returns the windows of a node, by its key.
+        find_retention: returns how long samples of a node count, by key of the node.
     """
-    joined = _Joined(position)
-    for name, (sequence, columns) in rows.items():
-        joined.add(name, sequence, columns)
-    return joined.by_node(windows)
+    joined = _JoinedRows(position)
+    for key, (sequence, columns) in rows.items():
+        joined.add(key, sequence, columns)
+    return joined.group(find_retention)
 
 
-def pods_by_node(
+def group_pods(
     rows: Mapping[str, tuple[int, PodColumns]], position: int
-) -> dict[str, list[RecoveredPods]]:
-    """Return the pods by node; arguments as in `node_samples`."""
-    by_node: dict[str, list[RecoveredPods]] = defaultdict(list)
-    for name, (sequence, columns) in rows.items():
-        _check_lengths(name, len(columns.offset), columns.node, columns.members)
-        _check_lengths(name, sum(columns.members), columns.number, *columns.usage.values())
-        _check_indexes(name, columns.node, columns.nodes)
-        number = np.array(columns.number, dtype=np.int64)
+) -> dict[str, list[SamplePods]]:
+    """Return the pods by node; arguments as in `group_samples`."""
+    by_node: dict[str, list[SamplePods]] = defaultdict(list)
+    for key, (sequence, columns) in rows.items():
+        _check_lengths(key, len(columns.offset), columns.node, columns.members)
+        _check_lengths(key, sum(columns.members), columns.number, *columns.usage.values())
+        _check_indexes(key, columns.node, columns.nodes)
+        numbers = np.array(columns.number, dtype=np.int64)
         usage = {
             resource: np.array(column, dtype=np.int64) for resource, column in columns.usage.items()
         }
-        lifetimes = _read_lifetimes(name, columns)
+        lifetimes = _read_lifetimes(key, columns)
         start = 0
         for index, (node, offset, members) in enumerate(
             zip(columns.node, columns.offset, columns.members, strict=True)
@@ -90,56 +90,54 @@ def pods_by_node(
             if offset <= position:
                 cut = {resource: column[lines] for resource, column in usage.items()}
                 by_node[columns.nodes[node]].append(
-                    RecoveredPods(offset, sequence, number[lines], cut, lifetimes.get(index))
+                    SamplePods(offset, sequence, numbers[lines], cut, lifetimes.get(index))
                 )
     return by_node
 
 
-def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, RecoveredLifetimes]:
+def _read_lifetimes(key: str, columns: PodColumns) -> dict[int, SampleLifetimes]:
     """Return lifetimes by index of their sample."""
     stored = columns.lifetimes
     if stored is None:
         return {}
-    _check_indexes(name, stored.samples, columns.offset, "sample")
+    _check_indexes(key, stored.samples, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
         list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
         for index in stored.samples
     ]
     if list(stored.mean) != list(stored.deviation):
-        raise DamagedTable(name, "means and deviations name different resources")
+        raise DamagedTable(key, "means and deviations name different resources")
     resources = tuple(stored.mean)
     parts = [part[resource] for resource in resources for part in (stored.mean, stored.deviation)]
-    _check_lengths(name, sum(map(len, numbers)), stored.minutes, *parts)
+    _check_lengths(key, sum(map(len, numbers)), stored.minutes, *parts)
     usages = zip(*parts, strict=True) if parts else repeat(())
     lifetimes = map(Lifetime, stored.minutes, usages)
     return {
-        index: (resources, dict(zip(of, lifetimes, strict=False)))
-        for index, of in zip(stored.samples, numbers, strict=True)
+        index: (resources, dict(zip(sample_numbers, lifetimes, strict=False)))
+        for index, sample_numbers in zip(stored.samples, numbers, strict=True)
     }
 
 
 _FIELDS = ("offset", "since_offset", "sampled_at_ms", "anchor_ms", "digest")
 
 
-class _Joined:
+class _JoinedRows:
     def __init__(self, position: int) -> None:
         self._position = position
         self._length = 0
         self._nodes: dict[str, int] = {}
         self._columns: dict[str, list[Ints]] = defaultdict(list)
         self._figures: dict[str, list[tuple[Ints, Ints, Ints]]] = defaultdict(list)
-        """By resource: indexes in the columns, usage, system part."""
+        """Indexes in the columns, usage, and system part by resource."""
 
-    def add(self, name: str, sequence: int, row: SampleColumns) -> None:
+    def add(self, key: str, sequence: int, row: SampleColumns) -> None:
         length = len(row.offset)
         figures = (*row.usage.values(), *row.system.values())
-        _check_lengths(
-            name, length, row.node, *(getattr(row, field) for field in _FIELDS), *figures
-        )
-        _check_indexes(name, row.node, row.nodes)
+        _check_lengths(key, length, row.node, *(getattr(row, field) for field in _FIELDS), *figures)
+        _check_indexes(key, row.node, row.nodes)
         if row.usage.keys() != row.system.keys():
-            raise DamagedTable(name, "usage and system name different resources")
+            raise DamagedTable(key, "usage and system name different resources")
         numbers = [self._nodes.setdefault(node, len(self._nodes)) for node in row.nodes]
         self._columns["node"].append(np.array(numbers, dtype=np.int64)[list(row.node)])
         for field in _FIELDS:
@@ -154,28 +152,31 @@ class _Joined:
                 self._figures[resource].append((indexes, usage[measured], system[measured]))
         self._length += length
 
-    def by_node(self, windows: Callable[[str], Windows]) -> dict[str, NodeSamples]:
+    def group(self, find_retention: Callable[[str], Retention]) -> dict[str, NodeSamples]:
         if not self._length:
             return {}
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
-        # Samples to ignore are moved to the end, behind the last node.
+        # Samples of an incomplete batch are moved to the end, behind the last node.
         columns["node"][columns["offset"] > self._position] = len(self._nodes)
         order = np.lexsort((columns["offset"], columns["node"]))
         columns = {name: column[order] for name, column in columns.items()}
         bounds = np.searchsorted(columns["node"], np.arange(len(self._nodes) + 1))
-        figures = self._figures_by_node(order, columns["node"])
+        figures = self._group_figures(order, columns["node"])
         return {
             name: _select_samples(
-                columns, slice(bounds[number], bounds[number + 1]), figures[number], windows(name)
+                columns,
+                slice(bounds[number], bounds[number + 1]),
+                figures[number],
+                find_retention(name),
             )
             for name, number in self._nodes.items()
             if bounds[number] < bounds[number + 1]
         }
 
-    def _figures_by_node(
+    def _group_figures(
         self, order: Ints, node: Ints
     ) -> dict[int, list[tuple[str, Ints, Ints, Ints]]]:
-        """Return by node: resource, indexes in the ordered columns, usage, system part."""
+        """Return resource, indexes in the ordered columns, usage, and system part by node."""
         position_of = np.empty_like(order)
         position_of[order] = np.arange(len(order))
         by_node: dict[int, list[tuple[str, Ints, Ints, Ints]]] = defaultdict(list)
@@ -202,15 +203,15 @@ def _select_samples(
     columns: Mapping[str, Ints],
     span: slice,
     figures: Sequence[tuple[str, Ints, Ints, Ints]],
-    windows: Windows,
+    retention: Retention,
 ) -> NodeSamples:
-    """Return the samples of one node since its window began, within the longest window."""
+    """Return the samples of one node since its windows began, without expired ones."""
     cut = {name: column[span] for name, column in columns.items()}
     since_offset = int(cut["since_offset"][-1])
     times = cut["sampled_at_ms"]
     since = np.flatnonzero(cut["offset"] >= since_offset)
-    counted = since[select_counted(times[since], cut["offset"][since], windows)]
-    # A repeated batch may have left a sample in two rows; the first one counts.
+    counted = since[select_counted(times[since], cut["offset"][since], retention)]
+    # A sample may be in two rows if a batch was repeated; the first one counts.
     _, first_indexes = np.unique(times[counted], return_index=True)
     ordered = np.sort(counted[first_indexes])
     matrix = np.full((len(times), 2 * len(figures)), UNKNOWN, dtype=np.int64)
@@ -227,16 +228,16 @@ def _select_samples(
     )
 
 
-def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
+def _check_lengths(key: str, length: int, *columns: Sequence[int]) -> None:
     for column in columns:
         if len(column) != length:
             text = f"a column has {len(column)} entries; expected are {length}"
-            raise DamagedTable(name, text)
+            raise DamagedTable(key, text)
 
 
 def _check_indexes(
-    name: str, indexes: Sequence[int], items: Sequence[object], kind: str = "node"
+    key: str, indexes: Sequence[int], items: Sequence[object], kind: str = "node"
 ) -> None:
     if indexes and max(indexes) >= len(items):
         text = f"{kind} {max(indexes)} is used; there are {len(items)}, numbered from 0"
-        raise DamagedTable(name, text)
+        raise DamagedTable(key, text)
