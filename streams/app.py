@@ -83,7 +83,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     metrics = Metrics(wall_clock=worker.clock == "wall")
     runners = []
     if worker.stages != "cluster":
-        document = worker.collect_policy()
+        document = worker.read_collect_policy()
         rules = PoolRules() if document is None else PoolRules.of(*document.collect.as_messages)
         runners.append(add_aggregate(app, kafka, limits, metrics, rules))
     if worker.stages != "aggregate":
@@ -227,5 +227,5 @@ def _log_start(worker: WorkerSettings, kafka: KafkaSettings) -> None:
         kafka.partitions,
         port,
     )
-    for variable, why in worker.without_effect().items():
+    for variable, why in worker.find_ineffective().items():
         logger.info("%s has no effect: %s", variable, why)

@@ -22,7 +22,7 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 from streams.stage.records import AppliedBatch, InputRecord
 from streams.worker.consume.batches import Batch
-from streams.worker.packed_messages import EmptyOffsets, to_input
+from streams.worker.packed_messages import EmptyOffsets, convert_to_input
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.pipeline import PendingBatch, Pipeline
@@ -149,7 +149,9 @@ class Intake:
                 by_partition[record.partition].append(record)
         complete: list[InputRecord] = []
         for partition, records in by_partition.items():
-            first_run, *later_runs = split_at_gaps(records, self.partitions.following, batch.empty)
+            first_run, *later_runs = split_at_gaps(
+                records, self.partitions.next_offset, batch.empty
+            )
             applicable = first_run.records
             for run in later_runs:
                 if not await self._apply_pieces(applicable, generation):
@@ -186,13 +188,13 @@ class Intake:
         count = self._metrics.count_undelivered if undelivered else self._metrics.count_read_ahead
         if self.partitions.generation != generation:
             return False  # another worker may own the partition
-        first = self.partitions.following(topic, partition)
+        first = self.partitions.next_offset(topic, partition)
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
                 if time.monotonic() > until_s or self.partitions.generation != generation:
                     return False
                 position = self.partitions.position(topic, partition)
-                records = [to_input(entry) for entry in entries]
+                records = [convert_to_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return False
                 # Faust may have delivered some of the records meanwhile.
@@ -201,9 +203,9 @@ class Intake:
                 )
         if self.partitions.generation != generation:
             return False
-        following = self.partitions.following(topic, partition)
+        following = self.partitions.next_offset(topic, partition)
         if following < end:
-            self.partitions.pass_over({(topic, partition, following): end})
+            self.partitions.skip_empty({(topic, partition, following): end})
         return True
 
     async def make_durable(self) -> None:
@@ -218,7 +220,7 @@ class Intake:
         count = 0
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
-                records = [to_input(entry) for entry in entries]
+                records = [convert_to_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return
                 count += len(records)
@@ -250,7 +252,7 @@ class Intake:
                 piece = self._piece_size.take(remaining)
                 applied = self._apply_piece(piece)
                 ended = Batch() if remaining or batch is None else batch
-                self.partitions.pass_over(ended.empty)
+                self.partitions.skip_empty(ended.empty)
                 report = partial(self._report, applied, ended)
                 self._pipeline.add(PendingBatch(applied, began_s, report))
             if not remaining:

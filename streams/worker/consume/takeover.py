@@ -86,7 +86,7 @@ class Takeover:
         partitions = self._partitions
         partitions.recovered = False
         partitions.assigned_at_s = time.monotonic()
-        owned = partitions.select(assigned)
+        owned = partitions.select_inputs(assigned)
         for partition in [number for number in partitions.stages if number not in owned]:
             self._close(partition)
         standby: set[int] = set()
@@ -115,14 +115,14 @@ class Takeover:
 
     async def _open(self, generation: int) -> None:
         partitions = self._partitions
-        owned = partitions.select(self._app.assignor.assigned_actives())
+        owned = partitions.select_inputs(self._app.assignor.assigned_actives())
         while not await self._watch.check_once():
             if self._is_over(generation):
                 return
             await asyncio.sleep(_ASK_AGAIN_S)
         rows: dict[int, PartitionRows] = {partition: {} for partition in owned}
         for table in self._tables.values():
-            for partition, of_table in table.rows(owned).items():
+            for partition, of_table in table.read_rows(owned).items():
                 rows[partition] |= of_table
         if not await self._build_stages(rows, owned, generation):
             return

@@ -171,7 +171,7 @@ class Ticker:
         """Return the topics with records that must be applied before the tick."""
         if partition not in self._partitions.stages:
             return list(tick.ends)
-        following = self._partitions.following
+        following = self._partitions.next_offset
         return [topic for topic, end in tick.ends.items() if following(topic, partition) < end]
 
     async def _take_ticks(self) -> dict[int, PendingTick]:

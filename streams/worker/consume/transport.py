@@ -150,7 +150,7 @@ class _PackedConsumer(Consumer):
         records, active = await self._wait_next_records(timeout)
         if not records or self.should_stop:
             return
-        unread = {tp: (fetched.first, fetched.following) for tp, fetched in records.items()}
+        unread = {tp: (fetched.first, fetched.end) for tp, fetched in records.items()}
         closed: set[Any] = set()
         for tp, message in self._messages(records):
             if not (self.flow_active and self.app.consumer_generation_id == generation):
@@ -172,7 +172,7 @@ class _PackedConsumer(Consumer):
         """Return the status in the consumer group; after an error, let the client join again."""
         thread: Any = self._thread
         if thread is None or not thread.started:
-            return GroupStatus(member=False)
+            return GroupStatus(is_member=False)
         status: GroupStatus = await thread.call_thread(thread.group_status)
         return status
 

@@ -63,7 +63,7 @@ class UndeliveredWatch:
         check_ends(before, {source: end for source, (_, end) in spans.items()})
         if partitions.generation != generation:
             return
-        following = {source: partitions.following(*source) for source in sorted(inputs)}
+        following = {source: partitions.next_offset(*source) for source in sorted(inputs)}
         behind = {
             source: offset for source, offset in following.items() if offset < spans[source][1]
         }

@@ -25,7 +25,7 @@ from streams.stage.records import (
     build_dead_letters,
     read_row,
 )
-from streams.worker.packed_messages import to_input
+from streams.worker.packed_messages import convert_to_input
 from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.store.topic_watch import check_ids
@@ -226,7 +226,7 @@ def _build_foreign_letters(
     reader: journal.JournalReader, partition: int, entries: Collection[Record]
 ) -> list[OutputRecord]:
     """Return dead letters for the foreign records among the entries that were read last."""
-    records = {entry.offset: to_input(entry) for entry in entries}
+    records = {entry.offset: convert_to_input(entry) for entry in entries}
     dead: list[OutputRecord] = []
     for foreign in reader.take_foreign():
         reason = foreign.refusal.reason

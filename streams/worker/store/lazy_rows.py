@@ -18,7 +18,7 @@ from schemas.topics.codec import encode
 from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange
-from streams.worker.event_loop import Pace
+from streams.worker.event_loop import TimeSlice
 from streams.worker.store.checkpointer import Checkpointer, References
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.tables import RowTable
@@ -165,13 +165,13 @@ class LazyRows:
         """Write the rows and the position; return False if the partition may have another owner."""
         piece: list[RowChange] = []
         size = 0
-        pace = Pace()
+        time_slice = TimeSlice()
         for row in changes.pack_rows(self._row):
             piece.append(row)
             size += len(row.value or b"")
-            if pace.is_over:
+            if time_slice.is_over:
                 many = self._count_unwritten() >= UNWRITTEN_ROWS_MAX
-                await pace.rest(hurry=many or self._awaited > 0)
+                await time_slice.rest(hurry=many or self._awaited > 0)
             if size >= PIECE_BYTES:
                 if not self._may_write(owned):
                     return False
@@ -210,12 +210,12 @@ class LazyRows:
     async def _write_table(
         self, table: RowTable, partition: int, changes: Collection[RowChange]
     ) -> None:
-        records = table.records(changes)
+        records = table.split_changes(changes)
         await self._publisher.write_rows(table.changelog, partition, records)
         table.store(records)
 
     def _row(self, key: str) -> bytes | None:
-        return self._tables[table_of_key(key)].row(key)
+        return self._tables[table_of_key(key)].read_row(key)
 
     def _references(self) -> References:
-        return [table.references() for table in self._tables.values()]
+        return [table.list_references() for table in self._tables.values()]

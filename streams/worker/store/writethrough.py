@@ -47,13 +47,13 @@ class WriteThrough:
         await self._publisher.start()
         changelog = self._table.changelog
         claimed = await self._publisher.claim([changelog], partition)
-        recovered = self._table.recovered(partition)
+        recovered = self._table.get_recovered_offset(partition)
         entries = await read_range(
             self._settings, changelog, partition, recovered + 1, claimed[changelog]
         )
         self._table.store([self._change(entry) for entry in entries])
-        newest = self._table.rows([partition])[partition]
-        changes = self._table.remove_orphans(partition)
+        newest = self._table.read_rows([partition])[partition]
+        changes = self._table.list_orphan_removals(partition)
         key = row_key(partition, "", "topics")
         stored_ids = _ids(key, newest.pop(key, None))
         check_ids(stored_ids, topic_ids, self._settings.partitions)
@@ -85,7 +85,7 @@ class WriteThrough:
         self._publisher.release(partition)
 
     async def _write(self, batch: AppliedBatch) -> None:
-        await self._put(batch.partition, self._table.records(batch.result.rows))
+        await self._put(batch.partition, self._table.split_changes(batch.result.rows))
 
     async def _put(self, partition: int, records: Sequence[RowChange]) -> None:
         if records:

@@ -71,9 +71,9 @@ class Owner:
         """Take a partition over with the rows of its former owner."""
         if after is not None:
             for table, old_table in zip(self.tables, after.tables, strict=True):
-                rows_left = old_table.rows([partition])[partition].items()
+                rows_left = old_table.read_rows([partition])[partition].items()
                 table.store(RowChange(key, value) for key, value in rows_left)
-        nodes, cluster = (table.rows([partition])[partition] for table in self.tables)
+        nodes, cluster = (table.read_rows([partition])[partition] for table in self.tables)
         await self.journal.open(partition, nodes | cluster, {})
 
     async def apply(self, second: int, partition: int = 0, nodes: int = 1) -> None:

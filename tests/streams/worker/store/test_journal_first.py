@@ -41,7 +41,7 @@ class Owner:
 
     async def open(self) -> dict[str, bytes]:
         """Take partition 0 over, with the rows that this owner has."""
-        nodes, cluster = (table.rows([0])[0] for table in self.tables)
+        nodes, cluster = (table.read_rows([0])[0] for table in self.tables)
         return await self.journal.open(0, nodes | cluster, {})
 
     async def commit(self, batch: AppliedBatch) -> None:
@@ -50,7 +50,7 @@ class Owner:
 
     def rows(self) -> dict[str, bytes]:
         """Rows of table `nodes` that are written."""
-        return self.tables[0].rows([0])[0]
+        return self.tables[0].read_rows([0])[0]
 
 
 @asynccontextmanager
@@ -137,8 +137,8 @@ async def test_batches_are_committed_while_rows_are_written(
 async def test_urgent_rows_are_written_without_pauses(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_loop, "TURN_S", 0.0)
-    monkeypatch.setattr(event_loop, "SHARE", 1e-9)
+    monkeypatch.setattr(event_loop, "SLICE_S", 0.0)
+    monkeypatch.setattr(event_loop, "BUSY_SHARE", 1e-9)
     monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
     async with owner(embedded.settings) as only:
         await only.open()
@@ -216,7 +216,7 @@ async def test_a_recreated_journal_is_an_error(
             await before.open()
             await before.commit(_batch(0, partition=0))
             await before.journal.flush(force=True)
-            places = before.tables[-1].rows([0])[0]
+            places = before.tables[-1].read_rows([0])[0]
             with pytest.raises(
                 JournalDamaged, match=r"ends at offset 1, but .* up to offset 1: the topic was"
             ):
