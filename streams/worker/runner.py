@@ -122,7 +122,7 @@ class StageRunner:
         """Apply the events of a stream batch by batch, until an error or a cancellation."""
         await self.publisher.start()
         work = [
-            self._batches.pump(stream),
+            self._batches.collect(stream),
             self._apply_batches(),
             self.pipeline.journal_all(),
             self.pipeline.commit_all(),
