@@ -36,7 +36,7 @@ from streams.worker.settings import WorkerSettings
 from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
-from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.row_writer import RowWriter
 from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
 
@@ -168,7 +168,7 @@ def add_cluster(
     checkpointer = None
     if checkpoint_interval_s:
         count = partial(metrics.count_checkpoint, "cluster")
-        separate = publisher.separate()
+        separate = publisher.create_separate()
         checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
     tables = [RowTable(app, name, kafka.partitions) for name in CLUSTER_TABLES]
     runner = StageRunner(
@@ -177,7 +177,7 @@ def add_cluster(
         topics=CLUSTER_INPUTS,
         tables=tables,
         publisher=publisher,
-        durability=JournalFirst(kafka, publisher, LazyRows(tables, publisher, checkpointer)),
+        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher, checkpointer)),
         settings=kafka,
         build=build_stage,
         limits=limits,

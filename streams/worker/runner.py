@@ -180,7 +180,7 @@ class StageRunner:
         for table in self._tables:
             rows |= table.read_cluster(partition, cluster)
         changes = chain(
-            *self._durability.unwritten(partition), self.pipeline.pending_rows(partition)
+            *self._durability.list_unwritten(partition), self.pipeline.list_pending_rows(partition)
         )
         apply_changes(
             rows, (change for change in changes if is_of_cluster(change.key, partition, cluster))

@@ -34,7 +34,7 @@ class NoBroker(WriteThrough):
     async def flush(self, *, force: bool = False) -> None:
         return None
 
-    def unwritten(self, partition: int) -> Sequence[Changes]:
+    def list_unwritten(self, partition: int) -> Sequence[Changes]:
         return ()
 
     def close(self, partition: int) -> None:
