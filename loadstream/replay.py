@@ -63,7 +63,7 @@ def verify(
     something differs; 3: unknown, because a part of the history is gone.
     """
     with as_messages():
-        from streams.replay.report import build_object, exit_code, format_lines
+        from streams.replay.report import build_object, choose_exit_code, format_lines
 
         window = _parse_window(start, end, cluster)
         connection = connect_as_configured()
@@ -76,7 +76,7 @@ def verify(
                 print_json(build_object(result))
             else:
                 echo("\n".join(format_lines(result)))
-        code = exit_code(results)
+        code = choose_exit_code(results)
         is_empty = all(result.verdict == "empty" for result in results)
         if code == NOTHING_FOUND and not json and is_empty:
             echo("nothing was compared: no batch of the journal is in this time", err=True)
@@ -167,12 +167,12 @@ def _replay_partition(
 ) -> "ReplayResult":
     from streams.replay.recorded import NotReplayable
     from streams.replay.report import ReplayResult
-    from streams.replay.start import find_beginning, find_oldest_checkpoint
+    from streams.replay.start import choose_checkpoint, find_oldest_checkpoint
     from streams.replay.verify import ReplaySummary
 
     with _History(connection, number) as history:
         try:
-            checkpoint = find_beginning(history, number, window.from_ms)
+            checkpoint = choose_checkpoint(history, number, window.from_ms)
         except NotReplayable as error:
             return ReplayResult(number, ReplaySummary(), problem=str(error))
         result = _replay_from(checkpoint, history, number, partitions, window)
@@ -201,11 +201,11 @@ def _replay_from(
     summary = ReplaySummary()
     try:
         verification = Verification(number, partitions, window, checkpoint)
-        summary, beginning = verification.summary, verification.beginning
-        history.begin(beginning.following)
-        first, (_, end) = beginning.position.offset + 1, history.extent(TOPIC)
+        summary, start = verification.summary, verification.start
+        history.restart(start.next_offsets)
+        first, (_, end) = start.position.offset + 1, history.read_extent(TOPIC)
         entries = history.read(TOPIC, first, end - 1)
-        difference = verification.verify(Recording(number, entries, history, beginning))
+        difference = verification.verify(Recording(number, entries, history, start))
     except (JournalDamaged, NotReplayable) as error:
         history_missing = isinstance(error, NotReplayable)
         return ReplayResult(number, summary, problem=str(error), history_missing=history_missing)
@@ -220,22 +220,22 @@ class _History:
         self._partition = partition
         self._extents: dict[str, tuple[int, int]] = {}
         self._cursors: dict[str, Cursor] = {}
-        self._following: Mapping[str, int] = {}
-        """Offset at which reading of each input topic starts; default 0."""
+        self._next_offsets: Mapping[str, int] = {}
+        """First offset to read of each input topic; default: 0."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.begin({})
+        self.restart({})
 
-    def begin(self, following: Mapping[str, int]) -> None:
+    def restart(self, next_offsets: Mapping[str, int]) -> None:
         """Read each input topic again from an offset."""
         for cursor in self._cursors.values():
             cursor.close()
-        self._cursors, self._following = {}, following
+        self._cursors, self._next_offsets = {}, next_offsets
 
-    def extent(self, topic: str) -> tuple[int, int]:
+    def read_extent(self, topic: str) -> tuple[int, int]:
         """Return the first offset and the next offset."""
         from connectors.kafka.admin import find_topics
         from connectors.kafka.extents import read_extents
@@ -257,13 +257,13 @@ class _History:
         for record in read_range(self._connection, topic, self._partition, first_offset, end):
             yield record.offset, record.value
 
-    def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
+    def read_through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
         """Yield the next records of an input topic, up to and including an offset."""
         from connectors.kafka.reader import Cursor
         from streams.stage.records import InputRecord
 
         if topic not in self._cursors:
-            first = self._following.get(topic, 0)
+            first = self._next_offsets.get(topic, 0)
             self._cursors[topic] = Cursor(self._connection, topic, self._partition, first)
         for record in self._cursors[topic].through(last_offset):
             yield InputRecord(

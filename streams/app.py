@@ -36,7 +36,7 @@ from streams.worker.settings import WorkerSettings
 from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
-from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.row_writer import RowWriter
 from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
 
@@ -83,7 +83,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     metrics = Metrics(wall_clock=worker.clock == "wall")
     runners = []
     if worker.stages != "cluster":
-        document = worker.collect_policy()
+        document = worker.read_collect_policy()
         rules = (
             PoolRules()
             if document is None
@@ -170,7 +170,8 @@ def add_cluster(
     checkpointer = None
     if checkpoint_interval_s:
         count = partial(metrics.count_checkpoint, "cluster")
-        checkpointer = Checkpointer(publisher.separate(), checkpoint_interval_s, count)
+        separate = publisher.create_separate()
+        checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
     tables = [RowTable(app, name, kafka.partitions) for name in CLUSTER_TABLES]
     runner = StageRunner(
         app,
@@ -178,7 +179,7 @@ def add_cluster(
         topics=CLUSTER_INPUTS,
         tables=tables,
         publisher=publisher,
-        durability=JournalFirst(kafka, publisher, LazyRows(tables, publisher, checkpointer)),
+        durability=JournalFirst(kafka, publisher, RowWriter(tables, publisher, checkpointer)),
         settings=kafka,
         build=build_stage,
         limits=limits,
@@ -228,5 +229,5 @@ def _log_start(worker: WorkerSettings, kafka: KafkaSettings) -> None:
         kafka.partitions,
         port,
     )
-    for variable, reason in worker.without_effect().items():
-        logger.info("%s has no effect: %s", variable, reason)
+    for variable, why in worker.find_ineffective().items():
+        logger.info("%s has no effect: %s", variable, why)

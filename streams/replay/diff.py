@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 import orjson
@@ -15,7 +15,7 @@ TEXT_CHARS_MAX = 160
 
 
 class _Nothing:
-    """A missing value, unlike null."""
+    """A missing value; null is a value."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -41,19 +41,19 @@ class PathDifference:
         text = ""
         for step in self.path:
             text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-        return text or "the whole"
+        return text or "the whole value"
 
 
-def compare(recorded: Any, replayed: Any) -> list[PathDifference]:
-    """Return the innermost differences of two values with different bytes, ordered by path.
+def compare_values(recorded: Any, replayed: Any) -> list[PathDifference]:
+    """Return the first `PATHS_MAX` innermost differences of two values, ordered by path.
 
-    There are 1 to `PATHS_MAX`. If the values are equal and only their bytes differ, the path is empty.
+    If the values are equal and only their bytes differ, the result is one difference with an empty path.
     """
     differences = list(islice(_walk((), recorded, replayed), PATHS_MAX))
     return differences or [PathDifference((), recorded, replayed)]
 
 
-def parse(value: bytes) -> Any:
+def parse_json(value: bytes) -> Any:
     """Return the JSON value, or the bytes if they are not JSON."""
     try:
         return orjson.loads(value)
@@ -61,7 +61,7 @@ def parse(value: bytes) -> Any:
         return value
 
 
-def get(value: Any, path: tuple[str | int, ...]) -> Any:
+def get_at_path(value: Any, path: tuple[str | int, ...]) -> Any:
     """Return the value at a path, or `NOTHING`."""
     for step in path:
         if isinstance(step, int):
@@ -72,7 +72,7 @@ def get(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """Return a value as one line of at most about `TEXT_CHARS_MAX` characters."""
+    """Return a value as one line of about `TEXT_CHARS_MAX` characters at most."""
     if isinstance(value, _Nothing):
         return repr(value)
     text = repr(value) if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False)
@@ -89,7 +89,7 @@ def _walk(path: tuple[str | int, ...], recorded: Any, replayed: Any) -> Iterator
                 (*path, name), recorded.get(name, NOTHING), replayed.get(name, NOTHING)
             )
     elif isinstance(recorded, list) and isinstance(replayed, list):
-        for index in range(max(len(recorded), len(replayed))):
-            yield from _walk((*path, index), get(recorded, (index,)), get(replayed, (index,)))
+        for index, pair in enumerate(zip_longest(recorded, replayed, fillvalue=NOTHING)):
+            yield from _walk((*path, index), *pair)
     elif type(recorded) is not type(replayed) or recorded != replayed:
         yield PathDifference(path, recorded, replayed)

@@ -1,12 +1,12 @@
 """Finds the input that causes a difference.
 
-The journal has the results of a batch, not of each input. So the batch is applied again input by input,
-which shows the input of every replayed output and row. A recorded decision shows its input by `as_of`, and
-a dead letter names its input. These inputs are certain.
+The journal has the results of a batch, not of each input. So the batch is applied again input by input. This
+gives the input of every replayed output and row. For recorded results, a decision has its input in `as_of`,
+and a dead letter names its input. All these inputs are certain.
 
-If both sides have changed a row, the replay shows the last input that changed the differing part, but the
-recorded change may come from another input. So this input is not certain. It is considered only if the first
-certain input cannot explain the row, because that input was applied and changes no row of this kind.
+If a row was changed in the recording and in the replay, the replay gives the last input that changed the
+differing part. This input is only possible, because the recorded change may come from another input. It is
+considered if the first certain input was applied and changes no row of this kind.
 
 If an input hides the change of an earlier input in the same batch, the later input is reported.
 """
@@ -17,7 +17,7 @@ from itertools import zip_longest
 from typing import Any
 
 from schemas.storage.tables import kind_of_key
-from streams.replay.diff import NOTHING, PathDifference, compare, get, parse
+from streams.replay.diff import NOTHING, PathDifference, compare_values, get_at_path, parse_json
 from streams.stage.records import DEAD_LETTERS_TOPIC, InputRecord, OutputRecord, RowChange, Stage
 
 
@@ -44,7 +44,7 @@ class Mismatch:
     """An output, dead letter or row that differs."""
 
     kind: str
-    """output, dead letter or row."""
+    """`output`, `dead letter` or `row`."""
     index_or_key: int | str
     """Index among the batch's outputs or dead letters, or key of a row."""
     recorded: Any
@@ -54,7 +54,7 @@ class Mismatch:
 
     @property
     def paths(self) -> list[PathDifference]:
-        return compare(self.recorded, self.replayed)
+        return compare_values(self.recorded, self.replayed)
 
 
 def find_mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
@@ -71,37 +71,37 @@ def find_mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
         if recorded_output != replayed_output
     ]
     for key in {**recorded.rows, **replayed.rows}:
-        one_row, other_row = recorded.rows.get(key, NOTHING), replayed.rows.get(key, NOTHING)
-        if one_row != other_row:
-            mismatches.append(Mismatch("row", key, _parse_row(one_row), _parse_row(other_row)))
+        old_row, new_row = recorded.rows.get(key, NOTHING), replayed.rows.get(key, NOTHING)
+        if old_row != new_row:
+            mismatches.append(Mismatch("row", key, _parse_row(old_row), _parse_row(new_row)))
     return mismatches
 
 
 def find_culprit(
     stage: Stage,
-    before: Mapping[str, bytes],
+    rows: Mapping[str, bytes],
     applied: Sequence[InputRecord],
     mismatches: Sequence[Mismatch],
 ) -> InputRecord | None:
     """Return the first input whose effect differs; None if it cannot be found.
 
     Args:
-        stage: the stage before the batch; the inputs are applied to it.
-        before: its rows.
+        stage: the stage before the batch, to which the inputs are applied.
+        rows: the rows before the batch.
         applied: inputs of the batch, in order.
         mismatches: all differences.
     """
     if len(applied) == 1:
         return applied[0]
     results = [stage.apply([record]) for record in applied]
-    steps = [Effect.of(result.published, result.rows) for result in results]
+    effects = [Effect.of(result.published, result.rows) for result in results]
     input_indexes = {
-        "output": [index for index, step in enumerate(steps) for _ in step.outputs],
-        "dead letter": [index for index, step in enumerate(steps) for _ in step.dead_letters],
+        "output": [index for index, effect in enumerate(effects) for _ in effect.outputs],
+        "dead letter": [index for index, effect in enumerate(effects) for _ in effect.dead_letters],
     }
     certain: list[int] = []
     possible: list[tuple[int, str]] = []
-    touched: list[int] = []
+    last_writers: list[int] = []
     for mismatch in mismatches:
         if isinstance(mismatch.index_or_key, int):
             certain += input_indexes[mismatch.kind][
@@ -109,57 +109,57 @@ def find_culprit(
             ]
             certain += _find_recorded_input(mismatch, applied)
             continue
-        row, kind = mismatch.index_or_key, kind_of_key(mismatch.index_or_key)
-        writers = [index for index, step in enumerate(steps) if row in step.rows]
+        key, kind = mismatch.index_or_key, kind_of_key(mismatch.index_or_key)
+        writers = [index for index, effect in enumerate(effects) if key in effect.rows]
         if mismatch.recorded is NOTHING:
             certain += writers[:1]
         else:
-            touched += writers[-1:]
-            possible += [
-                (i, kind) for i in _find_changing_inputs(mismatch, row, steps, before.get(row))[-1:]
-            ]
+            last_writers += writers[-1:]
+            changing = _find_changing_inputs(mismatch, key, effects, rows.get(key))
+            possible += [(index, kind) for index in changing[-1:]]
     if certain:
-        earliest = min(certain)
-        explains = set(map(kind_of_key, steps[earliest].rows))
-        if not steps[earliest].dead_letters:
-            certain += [index for index, kind in possible if kind not in explains]
-    indices = certain or [index for index, _ in possible] or touched
-    return applied[min(indices)] if indices else None
+        first = effects[min(certain)]
+        changed_kinds = set(map(kind_of_key, first.rows))
+        if not first.dead_letters:
+            certain += [index for index, kind in possible if kind not in changed_kinds]
+    indexes = certain or [index for index, _ in possible] or last_writers
+    return applied[min(indexes)] if indexes else None
 
 
 def _find_recorded_input(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
-    """Return the index of the input that a recorded output names, as a list of at most one."""
+    """Return the index of the input in a recorded output, as a list of at most one."""
     if mismatch.kind == "dead letter":
-        topic_and_offset = [get(mismatch.recorded, ("value", name)) for name in ("topic", "offset")]
+        topic = get_at_path(mismatch.recorded, ("value", "topic"))
+        offset = get_at_path(mismatch.recorded, ("value", "offset"))
         return [
-            i
-            for i, record in enumerate(applied)
-            if [record.topic, record.offset] == topic_and_offset
+            index
+            for index, record in enumerate(applied)
+            if (record.topic, record.offset) == (topic, offset)
         ][:1]
     offsets = ("value", "as_of", "offsets")
     candidates = [
         index
         for index, record in enumerate(applied)
-        if isinstance(newest := get(mismatch.recorded, (*offsets, record.topic)), int)
+        if isinstance(newest := get_at_path(mismatch.recorded, (*offsets, record.topic)), int)
         and record.offset <= newest
     ]
     return candidates[-1:]
 
 
 def _find_changing_inputs(
-    mismatch: Mismatch, row: str, steps: Sequence[Effect], before: bytes | None
+    mismatch: Mismatch, key: str, effects: Sequence[Effect], row: bytes | None
 ) -> list[int]:
     """Return the indexes of the inputs that changed the differing part of a row."""
-    value = parse(before) if before is not None else None
+    value = parse_json(row) if row is not None else None
     paths = [difference.path for difference in mismatch.paths]
-    changed: list[int] = []
-    for index, step in enumerate(steps):
-        newer = _parse_row(step.rows.get(row, NOTHING))
-        if newer is not NOTHING:
-            if any(get(newer, path) != get(value, path) for path in paths):
-                changed.append(index)
-            value = newer
-    return changed
+    indexes: list[int] = []
+    for index, effect in enumerate(effects):
+        new_value = _parse_row(effect.rows.get(key, NOTHING))
+        if new_value is not NOTHING:
+            if any(get_at_path(new_value, path) != get_at_path(value, path) for path in paths):
+                indexes.append(index)
+            value = new_value
+    return indexes
 
 
 def _describe_output(output: OutputRecord | None) -> Any:
@@ -169,10 +169,10 @@ def _describe_output(output: OutputRecord | None) -> Any:
         "topic": output.topic,
         "key": output.key,
         "timestamp_ms": output.timestamp_ms,
-        "value": parse(output.value),
+        "value": parse_json(output.value),
     }
 
 
 def _parse_row(value: Any) -> Any:
-    """Return a row; None: it was deleted; `NOTHING`: it was not changed."""
-    return parse(value) if isinstance(value, bytes) else value
+    """Return the JSON value of a row, None for a deleted row, or `NOTHING` for an unchanged row."""
+    return parse_json(value) if isinstance(value, bytes) else value

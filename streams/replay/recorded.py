@@ -1,6 +1,6 @@
-"""Iterates over the valid batches of a journal, with the inputs that they applied.
+"""Iterates over the batches of a journal, with their inputs.
 
-    journal ──▶ valid batches ──▶ their inputs, read from the input topics in the recorded order
+    journal ──▶ batches ──▶ their inputs, read from the input topics in the recorded order
 
 Every record of an input topic must have been applied exactly once; otherwise `NotAppliedOnce` is raised. An
 incomplete history raises `NotReplayable`. One batch is in memory at a time.
@@ -16,7 +16,7 @@ from streams.stage import journal
 from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
-#: Explains why a part of the history is missing.
+#: Part of an error about a missing part of the history.
 HISTORY_HINT = (
     "A replay needs all records since the journal's first batch or since a checkpoint; the topics' settings "
     "retention.ms and min.compaction.lag.ms determine how long records are kept."
@@ -44,22 +44,22 @@ class NotAppliedOnce(Exception):
 class Inputs(Protocol):
     """The input topics of one partition, each read once."""
 
-    def through(self, topic: str, last_offset: int) -> Iterable[InputRecord]:
-        """Yield the records of a topic after the previous call, up to and including an offset.
+    def read_through(self, topic: str, last_offset: int) -> Iterable[InputRecord]:
+        """Yield the next records of a topic, up to and including an offset.
 
-        Offsets without a record are skipped. Ends early at the end of the topic.
+        Offsets without a record are skipped. The iteration ends early at the end of the topic.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where a recording begins: with the first batch, or after a checkpoint."""
+class StartPosition:
+    """The start of a recording: the first batch, or a checkpoint."""
 
     position: journal.JournalPosition = field(default_factory=journal.JournalPosition)
-    """Position in the journal; the next record is the first one to read."""
-    following: Mapping[str, int] = field(default_factory=dict)
-    """Next offset of each input topic; default: 0."""
+    """Position in the journal, before the first record to read."""
+    next_offsets: Mapping[str, int] = field(default_factory=dict)
+    """First offset to read of each input topic; default: 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,20 @@ class Recording:
         partition: int,
         entries: Iterable[tuple[int, bytes | None]],
         inputs: Inputs,
-        beginning: Beginning | None = None,
+        start: StartPosition | None = None,
     ) -> None:
         """Args:
         partition: number of the partition.
-        entries: offset and value of the journal's records after `beginning.position`, in order.
-        inputs: records of the input topics from `beginning.following` on.
-        beginning: default: the first batch.
+        entries: offset and value of the journal's records after `start.position`, in order.
+        inputs: records of the input topics from `start.next_offsets` on.
+        start: default: the first batch.
         """
-        beginning = beginning or Beginning()
+        start = start or StartPosition()
         self._partition = partition
         self._entries = iter(entries)
         self._inputs = inputs
-        self._reader = journal.JournalReader(beginning.position, partition)
-        self._following = dict(beginning.following)
+        self._reader = journal.JournalReader(start.position, partition)
+        self._next_offsets = dict(start.next_offsets)
         self.foreign = 0
         """Number of skipped records that do not belong to the journal."""
 
@@ -113,46 +113,45 @@ class Recording:
             batch = self._reader.feed(offset, value)
             self.foreign += len(self._reader.take_foreign())
             if batch is not None:
-                return RecordedBatch(batch, offset, tuple(self._applied(batch, offset)))
+                return RecordedBatch(batch, offset, tuple(self._read_inputs(batch, offset)))
         raise StopIteration
 
-    def _applied(self, batch: JournalBatch, offset: int) -> Iterator[InputRecord]:
-        """Yield the records that the batch applied, in order."""
+    def _read_inputs(self, batch: JournalBatch, offset: int) -> Iterator[InputRecord]:
         for run in batch.inputs:
             topic, expected = run.topic, run.first_offset
             if topic not in CLUSTER_INPUTS:
                 raise NotReplayable(
                     f"batch {batch.sequence} applied records of topic {topic}, which this version does "
-                    "not read; replay it with the version that wrote the journal"
+                    "not read; replay the journal with the version that wrote it"
                 )
-            if expected < self._following.get(topic, 0):
+            if expected < self._next_offsets.get(topic, 0):
                 problem = f"{topic} offset {expected} was applied before"
                 raise NotAppliedOnce(batch.sequence, offset, problem)
-            for record in self._inputs.through(topic, run.last_offset):
+            for record in self._inputs.read_through(topic, run.last_offset):
                 if record.offset < expected:
                     problem = f"{topic} offset {record.offset} was never applied"
                     raise NotAppliedOnce(batch.sequence, offset, problem, record)
                 if record.offset > expected:
-                    raise self._missing(batch, topic, expected, record)
+                    raise self._build_missing_error(batch, topic, expected, record)
                 if run.refused_at_ms is not None:
                     record = replace(record, refused_at_ms=run.refused_at_ms)
                 yield record
                 expected += 1
             if expected <= run.last_offset:
-                following = iter(self._inputs.through(topic, INT64_MAX))
-                raise self._missing(batch, topic, expected, next(following, None))
-            self._following[topic] = expected
+                later_records = iter(self._inputs.read_through(topic, INT64_MAX))
+                raise self._build_missing_error(batch, topic, expected, next(later_records, None))
+            self._next_offsets[topic] = expected
 
-    def _missing(
-        self, batch: JournalBatch, topic: str, expected: int, following: InputRecord | None
+    def _build_missing_error(
+        self, batch: JournalBatch, topic: str, expected: int, next_record: InputRecord | None
     ) -> NotReplayable:
-        """Return an error about missing records up to `following`, or to the end of the topic."""
-        if following is None:
+        """Return an error about missing records up to `next_record`, or to the end of the topic."""
+        if next_record is None:
             missing = f"the offsets from {expected} on are missing"
-        elif following.offset == expected + 1:
+        elif next_record.offset == expected + 1:
             missing = f"offset {expected} is missing"
         else:
-            missing = f"the offsets {expected} to {following.offset - 1} are missing"
+            missing = f"the offsets {expected} to {next_record.offset - 1} are missing"
         return NotReplayable(
             f"topic {topic}, partition {self._partition}: {missing}, but batch {batch.sequence} has "
             f"applied offset {expected}. {HISTORY_HINT}"

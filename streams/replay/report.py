@@ -1,4 +1,4 @@
-"""The result of a replay as text and as JSON."""
+"""Formats the result of a replay as text and as JSON."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from streams.replay.first_difference import Mismatch
 from streams.replay.verify import Difference, ReplaySummary
 from streams.stage.records import InputRecord
 
-#: Most reported outputs, dead letters and rows each.
+#: Most mismatches of each kind in a report.
 MISMATCHES_MAX = 5
 
 EQUAL, DIFFERENT, UNKNOWN = 0, 1, 3
@@ -26,11 +26,11 @@ class ReplayResult:
     problem: str | None = None
     """Why the partition cannot be replayed completely."""
     history_missing: bool = False
-    """Whether the problem is that records are missing."""
+    """Whether records are missing."""
 
     @property
     def verdict(self) -> str:
-        """equal, different, unknown, or empty (no batch was compared)."""
+        """`equal`, `different`, `unknown`, or `empty` if no batch was compared."""
         if self.difference is not None:
             return "different"
         if self.problem is not None:
@@ -38,35 +38,35 @@ class ReplayResult:
         return "equal" if self.summary.batches else "empty"
 
 
-def exit_code(results: list[ReplayResult]) -> int:
+def choose_exit_code(results: list[ReplayResult]) -> int:
     """Return the exit code for all partitions: `DIFFERENT` before `UNKNOWN` before `EQUAL`."""
-    words = {result.verdict for result in results}
-    if "different" in words:
+    verdicts = {result.verdict for result in results}
+    if "different" in verdicts:
         return DIFFERENT
-    return EQUAL if "equal" in words and "unknown" not in words else UNKNOWN
+    return EQUAL if "equal" in verdicts and "unknown" not in verdicts else UNKNOWN
 
 
 def format_lines(result: ReplayResult) -> list[str]:
     """Return the result as text."""
     head, summary = f"partition {result.partition}:", result.summary
-    began = ""
+    start = ""
     if summary.checkpoint_offset is not None:
-        began = (
-            f"; started with batch {summary.first_batch} after the checkpoint of {time_text(summary.checkpoint_ms)} "
+        start = (
+            f"; started with batch {summary.first_batch} after the checkpoint of {format_time(summary.checkpoint_ms)} "
             f"at journal offset {summary.checkpoint_offset}"
         )
     if result.verdict == "empty":
-        return [f"{head} nothing to compare; {summary.folded_batches} batches were applied{began}"]
+        return [f"{head} nothing to compare; {summary.folded_batches} batches were applied{start}"]
     equal = (
         f"{summary.batches} batches, {summary.inputs} inputs, {summary.outputs} outputs, "
-        f"{summary.rows} rows from {time_text(summary.first_ms)} to {time_text(summary.last_ms)}, "
-        f"outputs sha256 {summary.outputs_sha256}{began}"
+        f"{summary.rows} rows from {format_time(summary.first_ms)} to {format_time(summary.last_ms)}, "
+        f"outputs sha256 {summary.outputs_sha256}{start}"
     )
     if result.difference is not None:
         before = (
             f"after {summary.batches} equal batches" if summary.batches else "in the first batch"
         )
-        return [f"{head} DIFFERENT {before}{began}", *_difference_lines(result.difference)]
+        return [f"{head} DIFFERENT {before}{start}", *_format_difference(result.difference)]
     if result.problem is not None:
         before = f"equal until then: {equal}" if summary.batches else "no batch was compared before"
         return [f"{head} CANNOT BE REPLAYED: {result.problem}", f"  {before}"]
@@ -74,7 +74,7 @@ def format_lines(result: ReplayResult) -> list[str]:
 
 
 def build_object(result: ReplayResult) -> dict[str, Any]:
-    """Return the result as a JSON object, with both complete sides of a difference."""
+    """Return the result as a JSON object, with complete recorded and replayed values."""
     fields: dict[str, Any] = {
         "partition": result.partition,
         "verdict": result.verdict,
@@ -93,14 +93,16 @@ def build_object(result: ReplayResult) -> dict[str, Any]:
             if difference.culprit is None
             else _locate_input(difference.culprit),
             "differing": len(difference.mismatches),
-            "mismatches": [_describe_mismatch(mismatch) for mismatch in _select(difference)],
+            "mismatches": [
+                _describe_mismatch(mismatch) for mismatch in _choose_mismatches(difference)
+            ],
         }
     return fields
 
 
-def _difference_lines(difference: Difference) -> list[str]:
+def _format_difference(difference: Difference) -> list[str]:
     lines = [
-        f"  batch {difference.sequence} (journal offset {difference.journal_offset}, {time_text(difference.now_ms)}): "
+        f"  batch {difference.sequence} (journal offset {difference.journal_offset}, {format_time(difference.now_ms)}): "
         f"{difference.problem}"
     ]
     if difference.culprit is not None:
@@ -111,24 +113,24 @@ def _difference_lines(difference: Difference) -> list[str]:
         )
     elif difference.mismatches:
         lines.append("  the input that causes the difference was not found")
-    chosen = _select(difference)
+    chosen = _choose_mismatches(difference)
     for mismatch in chosen:
-        lines += _mismatch_lines(mismatch)
+        lines += _format_mismatch(mismatch)
     if len(difference.mismatches) > len(chosen):
         lines.append(f"  and {len(difference.mismatches) - len(chosen)} more")
     return lines
 
 
-def _select(difference: Difference) -> list[Mismatch]:
+def _choose_mismatches(difference: Difference) -> list[Mismatch]:
     kinds: dict[str, list[Mismatch]] = {}
     for mismatch in difference.mismatches:
         kinds.setdefault(mismatch.kind, []).append(mismatch)
     return [mismatch for of_kind in kinds.values() for mismatch in of_kind[:MISMATCHES_MAX]]
 
 
-def _mismatch_lines(mismatch: Mismatch) -> list[str]:
+def _format_mismatch(mismatch: Mismatch) -> list[str]:
     paths = mismatch.paths
-    lines = [f"  {_name(mismatch)}:"]
+    lines = [f"  {_name_mismatch(mismatch)}:"]
     for difference in paths:
         lines.append(f"    {difference.name}")
         lines.append(f"      recorded: {format_value(difference.recorded)}")
@@ -138,7 +140,7 @@ def _mismatch_lines(mismatch: Mismatch) -> list[str]:
     return lines
 
 
-def _name(mismatch: Mismatch) -> str:
+def _name_mismatch(mismatch: Mismatch) -> str:
     if isinstance(mismatch.index_or_key, int):
         return f"{mismatch.kind} {mismatch.index_or_key + 1} of the batch"
     return f"row {mismatch.index_or_key}"
@@ -146,17 +148,17 @@ def _name(mismatch: Mismatch) -> str:
 
 def _describe_mismatch(mismatch: Mismatch) -> dict[str, Any]:
     return {
-        "what": _name(mismatch),
+        "what": _name_mismatch(mismatch),
         "paths": [difference.name for difference in mismatch.paths],
         **{
-            side: _plain(value)
+            side: _convert_to_json(value)
             for side, value in (("recorded", mismatch.recorded), ("replayed", mismatch.replayed))
             if value is not NOTHING
         },
     }
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
@@ -170,12 +172,11 @@ def _locate_input(record: InputRecord) -> dict[str, Any]:
     }
 
 
-def time_text(epoch_ms: int | None) -> str:
-    """Return a log time as text."""
+def format_time(epoch_ms: int | None) -> str:
     if epoch_ms is None:
         return "before the first tick"
     try:
-        moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
+        time = datetime.fromtimestamp(epoch_ms // 1000, UTC)
     except (OverflowError, ValueError, OSError):
         return f"{epoch_ms} ms"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{epoch_ms % 1000:03d}Z"

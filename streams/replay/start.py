@@ -1,11 +1,11 @@
-"""Where a replay starts: at the journal's first batch, or at a checkpoint.
+"""Chooses the start of a replay.
 
-- With a start time: the newest usable checkpoint before it.
+- With a start time: the newest usable checkpoint before this time.
 - Otherwise, or without such a checkpoint: the first batch, if the journal still has it.
-- If the first batch or inputs after it are missing: the oldest usable checkpoint.
+- If the first batch or later inputs are missing: the oldest usable checkpoint.
 
-A checkpoint is usable if it is complete, if the journal has the record at its position, and if all inputs
-after it exist.
+A checkpoint is usable if it is complete, if the journal has the record at its position, and if all later
+inputs exist.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import PARTITION, kind_of_key
 from schemas.topics.codec import decode_as
 from streams.replay.recorded import HISTORY_HINT, NotReplayable
-from streams.replay.report import time_text
+from streams.replay.report import format_time
 from streams.stage import checkpoint, journal
 from streams.stage.checkpoint import (
     Checkpoint,
@@ -28,32 +28,34 @@ from streams.stage.checkpoint import (
 )
 from streams.stage.journal_records import read_record
 
-#: Number of pieces in the first read before a start time: several checkpoints of a large cluster.
-_FIRST_READ = 1_000
+#: Pieces to read before a start time at first; these are several checkpoints of a large cluster.
+_FIRST_READ_PIECES = 1_000
 
 
 class StoredTopics(Protocol):
     """The topics of one partition."""
 
-    def extent(self, topic: str) -> tuple[int, int]:
-        """Return first and next offset; 0 and 0 if the topic does not exist."""
+    def read_extent(self, topic: str) -> tuple[int, int]:
+        """Return the first and the next offset; 0 and 0 if the topic does not exist."""
         ...
 
     def read(
         self, topic: str, first_offset: int, last_offset: int
     ) -> Iterable[tuple[int, bytes | None]]:
-        """Yield offset and value of the records up to and including `last_offset`."""
+        """Yield offset and value of each record from `first_offset` to `last_offset`."""
         ...
 
 
-def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) -> Checkpoint | None:
-    """Return the checkpoint to start from, for a comparison since a time; None: the first batch.
+def choose_checkpoint(
+    stored: StoredTopics, partition: int, from_ms: int | None
+) -> Checkpoint | None:
+    """Return the checkpoint to start from, to compare results since a time; None: the first batch.
 
     Raises:
         NotReplayable: the first batch is missing, and there is no usable checkpoint.
     """
-    first_offset, end = stored.extent(journal.TOPIC)
-    has_first_batch = first_offset == 0 and _begins_with_first_batch(stored, end)
+    first_offset, end = stored.read_extent(journal.TOPIC)
+    has_first_batch = first_offset == 0 and _has_first_batch(stored, end)
     if has_first_batch and from_ms is None:
         return None
     if from_ms is not None:
@@ -69,8 +71,8 @@ def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) ->
         missing = "the partition was reset, so its earlier journal is missing"
     if oldest is not None and from_ms is not None:
         raise NotReplayable(
-            f"{missing}, and there is no usable checkpoint before {time_text(from_ms)}. A replay is possible from "
-            f"{time_text(oldest.now_ms)} on: choose a later time, or none"
+            f"{missing}, and there is no usable checkpoint before {format_time(from_ms)}. A replay is possible from "
+            f"{format_time(oldest.now_ms)} on: choose a later time, or no time"
         )
     in_journal = [
         candidate for candidate in finder.found if first_offset <= candidate.position.offset < end
@@ -79,17 +81,17 @@ def find_beginning(stored: StoredTopics, partition: int, from_ms: int | None) ->
         f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
         f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
         f"{finder.incomplete_count} are incomplete; {finder.unreadable} records are unreadable. A replay is possible "
-        f"after the next checkpoint of a worker (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
+        f"after a worker has written a checkpoint (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
 
 
 def find_oldest_checkpoint(stored: StoredTopics, partition: int) -> Checkpoint | None:
-    """Return the oldest usable checkpoint, or None; for a history with missing inputs."""
+    """Return the oldest usable checkpoint, or None."""
     return _find_oldest(stored, CheckpointFinder(partition))
 
 
 def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint | None:
-    first, end = stored.extent(checkpoint.TOPIC)
+    first, end = stored.read_extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
         candidate = finder.feed(offset, value)
         usable = None if candidate is None else _read_usable(stored, finder.partition, candidate)
@@ -99,32 +101,30 @@ def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint |
 
 
 def _find_newest(stored: StoredTopics, partition: int, before_ms: int) -> Checkpoint | None:
-    """Return the newest usable checkpoint before a time; reads backwards in growing steps."""
-    first, _ = stored.extent(checkpoint.TOPIC)
-    end = _end_before(stored, partition, before_ms)
-    size = _FIRST_READ
+    """Return the newest usable checkpoint before a time; read backwards in growing steps."""
+    first, _ = stored.read_extent(checkpoint.TOPIC)
+    end = _find_offset(stored, partition, before_ms)
+    size = _FIRST_READ_PIECES
     while True:
-        begin = max(first, end - size)
+        start = max(first, end - size)
         finder = CheckpointFinder(partition)
-        for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
+        for offset, value in stored.read(checkpoint.TOPIC, start, end - 1):
             finder.feed(offset, value)
         for candidate in sorted(
-            finder.found,
-            key=lambda candidate: candidate.position.offset,
-            reverse=True,
+            finder.found, key=lambda found: found.position.offset, reverse=True
         ):
             if candidate.now_ms is None or candidate.now_ms < before_ms:
                 usable = _read_usable(stored, partition, candidate)
                 if usable is not None:
                     return usable
-        if begin == first:
+        if start == first:
             return None
         size *= 4
 
 
-def _end_before(stored: StoredTopics, partition: int, before_ms: int) -> int:
-    """Return the offset in topic `checkpoints` of the first piece at or after a time, by bisection."""
-    low, high = stored.extent(checkpoint.TOPIC)
+def _find_offset(stored: StoredTopics, partition: int, at_ms: int) -> int:
+    """Return the offset of the first piece at or after a time, by bisection."""
+    low, high = stored.read_extent(checkpoint.TOPIC)
     while low < high:
         middle = (low + high) // 2
         times = [
@@ -132,15 +132,15 @@ def _end_before(stored: StoredTopics, partition: int, before_ms: int) -> int:
             for _, value in stored.read(checkpoint.TOPIC, middle, middle)
             if (piece := read_piece(partition, value)) is not None
         ]
-        if times and times[0] >= before_ms:
+        if times and times[0] >= at_ms:
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _begins_with_first_batch(stored: StoredTopics, end: int) -> bool:
-    """Tell whether the journal begins with batch 0; after a reset, batches begin with 1."""
+def _has_first_batch(stored: StoredTopics, end: int) -> bool:
+    """Tell whether the journal starts with batch 0; after a reset, the journal starts with batch 1."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
         record = read_record(value)
         if not isinstance(record, Refusal) and not record[0].opens:
@@ -151,8 +151,8 @@ def _begins_with_first_batch(stored: StoredTopics, end: int) -> bool:
 def _read_usable(
     stored: StoredTopics, partition: int, candidate: FoundCheckpoint
 ) -> Checkpoint | None:
-    """Return the checkpoint with its rows; None: it is not usable."""
-    first, end = stored.extent(journal.TOPIC)
+    """Return the checkpoint with its rows, or None if it is not usable."""
+    first, end = stored.read_extent(journal.TOPIC)
     offset = candidate.position.offset
     if not first <= offset < end:
         return None
@@ -166,7 +166,7 @@ def _read_usable(
 def _read_checkpoint(
     stored: StoredTopics, partition: int, candidate: FoundCheckpoint
 ) -> Checkpoint | None:
-    """Return the checkpoint; None: a part of it was deleted meanwhile."""
+    """Return the checkpoint, or None if pieces were deleted meanwhile."""
     decoder = CheckpointDecoder(candidate.position)
     for _, value in stored.read(checkpoint.TOPIC, candidate.first_offset, candidate.last_offset):
         piece = read_piece(partition, value)
@@ -178,8 +178,8 @@ def _read_checkpoint(
 
 def _has_inputs(stored: StoredTopics, complete: Checkpoint) -> bool:
     """Tell whether all inputs after the checkpoint exist."""
-    clocks = [value for key, value in complete.rows if kind_of_key(key) == PARTITION]
-    row = decode_as(PartitionRow, clocks[0]) if len(clocks) == 1 else None
+    values = [value for key, value in complete.rows if kind_of_key(key) == PARTITION]
+    row = decode_as(PartitionRow, values[0]) if len(values) == 1 else None
     return isinstance(row, PartitionRow) and all(
-        stored.extent(topic)[0] <= offset + 1 for topic, offset in row.offsets.items()
+        stored.read_extent(topic)[0] <= offset + 1 for topic, offset in row.offsets.items()
     )

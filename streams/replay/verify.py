@@ -4,7 +4,7 @@
 
 If the beginning of the history is missing, the stage is restored from a checkpoint. The stage makes all
 decisions again. The verification ends at the first batch that differs, because later batches depend on
-its state. A record that was not applied exactly once is a difference, too.
+the state after that batch. A record that was not applied exactly once is a difference, too.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from schemas.storage.tables import is_of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.replay.first_difference import Effect, Mismatch, find_culprit, find_mismatches
 from streams.replay.recorded import (
-    Beginning,
     NotAppliedOnce,
     NotReplayable,
     RecordedBatch,
     Recording,
+    StartPosition,
 )
 from streams.stage.checkpoint import Checkpoint
 from streams.stage.packing import apply_changes, unpack_rows
@@ -30,7 +30,7 @@ from streams.stage.records import DamagedTable, InputRecord, RowChange
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which results are compared; earlier batches are only applied."""
+    """The results to compare; earlier batches are only applied."""
 
     from_ms: int | None = None
     """First log time after a batch; None: from the first batch on."""
@@ -42,7 +42,7 @@ class Window:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """Results that were compared and are equal."""
+    """Counts of compared and equal results."""
 
     batches: int = 0
     inputs: int = 0
@@ -101,15 +101,14 @@ class Verification:
         self.partition = partition
         self._partitions = partitions
         self._window = window or Window()
-        self._stage = ClusterStage(partition, partitions, self._recall)
+        self._stage = ClusterStage(partition, partitions, self._pack_rows)
         self._rows: dict[str, bytes] = {}
         """Rows in the form of the journal, not packed."""
         self._digest = sha256()
         self.summary = ReplaySummary()
-        self.beginning = Beginning()
-        """Where the recording must begin."""
-        self._ended = False
-        """Whether all later batches are after the window."""
+        self.start = StartPosition()
+        """Where the recording must start."""
+        self._is_after_window = False
         if checkpoint is not None:
             self._restore(checkpoint)
 
@@ -117,7 +116,7 @@ class Verification:
         position = checkpoint.position
         try:
             stage = ClusterStage.restore(
-                self.partition, self._partitions, dict(checkpoint.rows), self._recall
+                self.partition, self._partitions, dict(checkpoint.rows), self._pack_rows
             )
             rows = unpack_rows(checkpoint.rows)
         except DamagedTable as damaged:
@@ -126,23 +125,23 @@ class Verification:
                 f"row {damaged.row}: {damaged.problem}"
             ) from damaged
         self._stage, self._rows = stage, rows
-        following = {topic: offset + 1 for topic, offset in stage.positions.items()}
-        self.beginning = Beginning(position, following)
+        next_offsets = {topic: offset + 1 for topic, offset in stage.positions.items()}
+        self.start = StartPosition(position, next_offsets)
         self.summary.first_batch = position.sequence + 1
         self.summary.checkpoint_offset, self.summary.checkpoint_ms = position.offset, stage.now_ms
 
-    def _recall(self, cluster: str | None = None) -> dict[str, bytes]:
-        """Return the rows in the form of tables; of one cluster, if given."""
-        stored: dict[str, bytes] = {}
+    def _pack_rows(self, cluster: str | None = None) -> dict[str, bytes]:
+        """Return the table rows of one cluster, or of all clusters."""
+        packed: dict[str, bytes] = {}
         apply_changes(
-            stored,
+            packed,
             (
                 RowChange(key, value)
                 for key, value in self._rows.items()
                 if cluster is None or is_of_cluster(key, self.partition, cluster)
             ),
         )
-        return stored
+        return packed
 
     def verify(self, recording: Recording) -> Difference | None:
         """Verify a recording up to the end of the window; return the first difference.
@@ -154,38 +153,38 @@ class Verification:
         difference = None
         try:
             for recorded in recording:
-                difference = self._take(recorded)
-                if difference is not None or self._ended:
+                difference = self._verify_batch(recorded)
+                if difference is not None or self._is_after_window:
                     break
-        except NotAppliedOnce as broken:
+        except NotAppliedOnce as error:
             return Difference(
-                broken.sequence,
-                broken.journal_offset,
+                error.sequence,
+                error.journal_offset,
                 self._stage.now_ms,
-                broken.problem,
-                culprit=broken.culprit,
+                error.problem,
+                culprit=error.culprit,
             )
         finally:
             self.summary.foreign = recording.foreign
         return difference
 
-    def _take(self, recorded: RecordedBatch) -> Difference | None:
+    def _verify_batch(self, recorded: RecordedBatch) -> Difference | None:
         batch, applied = recorded.batch, recorded.inputs
         result = self._stage.apply(applied)
         replayed = Effect.of(result.published, result.rows)
         now_ms, window = self._stage.now_ms, self._window
         self.summary.folded_batches += 1
         if window.to_ms is not None and now_ms is not None and now_ms > window.to_ms:
-            self._ended = True
+            self._is_after_window = True
             return None
         if window.from_ms is None or (now_ms is not None and now_ms >= window.from_ms):
-            compared = self._select(replayed)
+            compared = self._filter(replayed)
             mismatches = find_mismatches(
-                self._select(Effect.of(batch.outputs, batch.rows)), compared
+                self._filter(Effect.of(batch.outputs, batch.rows)), compared
             )
             if mismatches:
-                return self._describe(recorded, mismatches)
-            self._count(applied, compared, now_ms)
+                return self._build_difference(recorded, mismatches)
+            self._count_equal(applied, compared, now_ms)
         for key, value in replayed.rows.items():
             if value is None:
                 self._rows.pop(key, None)
@@ -193,12 +192,12 @@ class Verification:
                 self._rows[key] = value
         return None
 
-    def _select(self, effect: Effect) -> Effect:
+    def _filter(self, effect: Effect) -> Effect:
         cluster = self._window.cluster
         if cluster is None:
             return effect
         return Effect(
-            # Keys are the cluster, or begin with it and a slash.
+            # A key is a cluster, or starts with a cluster and a slash.
             [output for output in effect.outputs if output.key.partition("/")[0] == cluster],
             [],
             {
@@ -208,7 +207,9 @@ class Verification:
             },
         )
 
-    def _count(self, applied: Sequence[InputRecord], equal: Effect, now_ms: int | None) -> None:
+    def _count_equal(
+        self, applied: Sequence[InputRecord], equal: Effect, now_ms: int | None
+    ) -> None:
         summary = self.summary
         summary.batches += 1
         summary.inputs += len(applied)
@@ -222,10 +223,9 @@ class Verification:
             self._digest.update(output.value)
         summary.outputs_sha256 = self._digest.hexdigest()
 
-    def _describe(self, recorded: RecordedBatch, mismatches: list[Mismatch]) -> Difference:
-        """Find the input that causes the differences, by applying the batch again input by input."""
+    def _build_difference(self, recorded: RecordedBatch, mismatches: list[Mismatch]) -> Difference:
         before = ClusterStage.restore(
-            self.partition, self._partitions, self._recall(), self._recall
+            self.partition, self._partitions, self._pack_rows(), self._pack_rows
         )
         return Difference(
             recorded.batch.sequence,

@@ -1,6 +1,6 @@
 """Runs a stage: everything that knows Faust, Kafka and time.
 
-    stream ─▶ batches ─▶ intake: stage.apply ─▶ pipeline: journal, outputs, rows ─▶ acknowledged
+    stream ─▶ batches ─▶ intake: stage.apply ─▶ pipeline: journal, outputs, rows ─▶ acknowledgement
                             ▲
     recovered tables ───────┘ (takeover builds the stage of a partition from its rows)
 
@@ -12,9 +12,9 @@ The stages themselves are pure. Only this package and `streams.app` import Faust
     report/          metrics and health of the worker
     tables           tables of raw rows, recovered by Faust
     partitions       partitions of a stage that the worker owns, and current problems
-    packed_messages  several records as one message of Faust
+    packed_messages  packs several records into one message of Faust
     membership       checks whether the worker is in its consumer group
-    event_loop       background work in short turns, rare garbage collection
-    shutdown         Faust's worker, which ends within a limited time
+    event_loop       limits background work and garbage collection
+    shutdown         Faust's worker with a limited time to stop
     settings         settings of a worker
 """

@@ -1,7 +1,7 @@
 """Checks whether the worker is a member of its consumer group.
 
-After some errors, such as a missing permission, the coordinator of aiokafka stops until its caller asks
-for the error. Faust does not ask, so a worker would wait forever without a message. This module asks
+After some errors, such as a missing permission, the coordinator of aiokafka stops until its caller reads
+the error. Faust does not read it, so a worker would wait forever without a message. This module reads it
 every second: errors are logged and reported by `/readyz`, and the coordinator tries again. If the
 coordinator has ended, the worker ends as well.
 """
@@ -16,48 +16,48 @@ from streams.worker.partitions import StageProblems
 #: Time between two checks, and so between two attempts to join, in seconds.
 CHECK_INTERVAL_S = 1.0
 _WATCHER, _SUBJECT = "group", "consumer group"
-#: Advice by the name of an error.
+#: Advice by class of error.
 _REMEDIES = {
-    "GroupAuthorizationFailedError": "give the worker the right to Read it",
+    "GroupAuthorizationFailedError": "grant the worker permission Read on the group",
     "InvalidSessionTimeoutError": (
         "set LOADSTREAM_WORKER_SESSION_TIMEOUT_S between the brokers' group.min.session.timeout.ms "
         "and group.max.session.timeout.ms"
     ),
-    "InconsistentGroupProtocolError": "stop its members that are not loadstream workers",
+    "InconsistentGroupProtocolError": "stop the members of the group that are not loadstream workers",
 }
 
 
 class CoordinatorEnded(RuntimeError):
-    """The client has left its group for good."""
+    """The client does not try to join the group any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
     """The status of a client in its consumer group."""
 
-    member: bool
+    is_member: bool
     error: Exception | None = None
     """Why the client could not join since the last check."""
-    ended: bool = False
-    """True: the client does not try to join any more."""
+    has_ended: bool = False
+    """Whether the client does not try to join any more."""
 
 
 def read_group_status(consumer: Any) -> GroupStatus:
-    """Return the status of a consumer of aiokafka; call it in the consumer's thread.
+    """Return the status of a consumer of aiokafka; after an error, let it join again.
 
-    After an error the consumer tries to join again.
+    Call this function in the consumer's thread.
     """
     coordinator = None if consumer is None else consumer._coordinator  # noqa: SLF001 - no other way
-    if coordinator is None:  # it is being started
-        return GroupStatus(member=False)
+    if coordinator is None:  # the consumer is starting
+        return GroupStatus(is_member=False)
     from aiokafka.errors import KafkaError
 
     try:
         coordinator.check_errors()
     except KafkaError as error:
-        ended = coordinator._coordination_task.done()  # noqa: SLF001
-        return GroupStatus(member=False, error=error, ended=ended)
-    return GroupStatus(member=coordinator.generation > 0)
+        has_ended = coordinator._coordination_task.done()  # noqa: SLF001
+        return GroupStatus(is_member=False, error=error, has_ended=has_ended)
+    return GroupStatus(is_member=coordinator.generation > 0)
 
 
 class Membership:
@@ -71,13 +71,13 @@ class Membership:
         while True:
             await asyncio.sleep(CHECK_INTERVAL_S)
             status = await self._app.group_status()
-            if status.ended:
+            if status.has_ended:
                 error = CoordinatorEnded(f"{self._describe(status.error)}; start the worker again")
                 await self._app.crash(error)
                 return
             if status.error is not None:
                 self._report({_SUBJECT: self._describe(status.error)})
-            elif status.member:
+            elif status.is_member:
                 self._report({})
 
     def _report(self, sentences: dict[str, str]) -> None:
@@ -86,5 +86,6 @@ class Membership:
 
     def _describe(self, error: Exception | None) -> str:
         remedy = _REMEDIES.get(type(error).__name__)
-        advice = f"; {remedy}. It tries again every {CHECK_INTERVAL_S:.0f} s" if remedy else ""
+        retry = f"The worker tries again every {CHECK_INTERVAL_S:.0f} s"
+        advice = f"; {remedy}. {retry}" if remedy else ""
         return f"the worker cannot join consumer group {self._app.conf.id}: {error}{advice}"

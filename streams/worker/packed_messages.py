@@ -1,7 +1,7 @@
-"""The records of a fetch, several of them as one message of Faust.
+"""Packs several records of a fetch into one message of Faust.
 
 Offsets without a record are normal: transaction markers, and records removed by compaction. Only the
-fetch knows which offsets it has read, so the message names the offsets without a record. Otherwise they
+fetch knows which offsets it has read, so the message lists the offsets without a record. Otherwise they
 would look like records that were not delivered.
 """
 
@@ -21,19 +21,19 @@ class FetchedRange(NamedTuple):
     """A range of offsets of one partition, and its records."""
 
     first: int
-    following: int
+    end: int
     """The offset after the range."""
     records: Sequence[Any]
 
 
-#: Ranges of offsets without a record: topic, partition and first offset, to the offset after them.
+#: Ranges without a record: end (exclusive) by topic, partition and first offset.
 EmptyOffsets = Mapping[tuple[str, int, int], int]
 
 
 class PackedMessage(ConsumerMessage):
-    """A range of one partition as one message of Faust; its offset is the last one of the range.
+    """A range of one partition as one message of Faust, with the last offset of the range.
 
-    There are messages without records, for example at the end of a changelog.
+    Messages can be without records, for example at the end of a changelog.
     """
 
     __slots__ = ("empty", "records")
@@ -42,19 +42,19 @@ class PackedMessage(ConsumerMessage):
     """Offsets without a record, as in `EmptyOffsets`."""
 
 
-def to_input(record: Record) -> InputRecord:
+def convert_to_input(record: Record) -> InputRecord:
     topic, partition, offset, timestamp_ms, key, value = record
     return InputRecord(topic, partition, offset, key, value, timestamp_ms)
 
 
 def pack_message(tp: Any, fetched: FetchedRange, generation: int) -> PackedMessage:
-    """Return the message of a range; `generation` is that of the consumer group."""
+    """Return the message of a range; `generation` is the generation of the consumer group."""
     topic, partition = tp
     records = fetched.records
     message = PackedMessage(
         topic,
         partition,
-        fetched.following - 1,
+        fetched.end - 1,
         records[-1].timestamp / 1000 if records else 0.0,
         records[-1].timestamp_type if records else 0,
         None,
@@ -74,23 +74,23 @@ def pack_message(tp: Any, fetched: FetchedRange, generation: int) -> PackedMessa
 
 def split_range(fetched: FetchedRange) -> Iterator[FetchedRange]:
     """Split into at least one range of at most `PACKED_RECORDS_MAX` records each."""
-    first, following, records = fetched
+    first, end, records = fetched
     while len(records) > PACKED_RECORDS_MAX:
         piece, records = records[:PACKED_RECORDS_MAX], records[PACKED_RECORDS_MAX:]
-        end = piece[-1].offset + 1
-        yield FetchedRange(first, end, piece)
-        first = end
-    yield FetchedRange(first, following, records)
+        piece_end = piece[-1].offset + 1
+        yield FetchedRange(first, piece_end, piece)
+        first = piece_end
+    yield FetchedRange(first, end, records)
 
 
 def _find_empty(fetched: FetchedRange) -> Iterator[tuple[int, int]]:
     """Yield first offset and end (exclusive) of each range without a record."""
-    first, following, records = fetched
-    if following - first == len(records):
+    first, end, records = fetched
+    if end - first == len(records):
         return
     for record in records:
         if first < record.offset:
             yield first, record.offset
         first = record.offset + 1
-    if first < following:
-        yield first, following
+    if first < end:
+        yield first, end

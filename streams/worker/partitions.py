@@ -1,6 +1,6 @@
 """The partitions of a stage that this worker owns, and current problems.
 
-Takeover changes them; intake, clock, watchers, metrics and health read them.
+`takeover` changes the partitions; intake, clock, watchers, metrics and health read them.
 """
 
 import logging
@@ -16,8 +16,8 @@ logger = logging.getLogger(__name__)
 class StageProblems:
     """Current problems around a stage, such as its clock or its consumer group.
 
-    Each watcher reports all its problems at each check. A problem is logged when it begins and when it
-    ends; health reports it meanwhile.
+    Each watcher reports all its problems at each check. The start and the end of a problem are logged, and
+    health reports the problem meanwhile.
     """
 
     def __init__(self, stage: str) -> None:
@@ -25,7 +25,7 @@ class StageProblems:
         self._problems: dict[str, dict[str, str]] = {}
 
     def report(self, watcher: str, problems: Mapping[str, str]) -> None:
-        """Replace the problems of a watcher: sentences by their subject."""
+        """Replace the problems of a watcher: sentences by subject."""
         before = self._problems.get(watcher, {})
         for subject, sentence in problems.items():
             if subject not in before:
@@ -67,27 +67,27 @@ class Partitions:
         self.writes_refused_at_s = 0.0
         """When brokers last refused writes, because too few replicas were in sync."""
         self.problems = StageProblems(stage)
-        self._passed: dict[tuple[str, int], tuple[int, int]] = {}
-        """By topic and partition: a position, and the end of the offsets without a record after it."""
+        self._skipped: dict[tuple[str, int], tuple[int, int]] = {}
+        """By topic and partition: a position, and the next offset after skipped offsets behind it."""
 
     def position(self, topic: str, partition: int) -> int:
         """Return the last applied offset of a topic, or -1."""
         return self.stages[partition].positions.get(topic, -1)
 
-    def following(self, topic: str, partition: int) -> int:
-        """Return the offset after the last applied record and any offsets without a record."""
+    def next_offset(self, topic: str, partition: int) -> int:
+        """Return the offset after the last applied record and after skipped offsets."""
         position = self.position(topic, partition)
-        valid_at, following = self._passed.get((topic, partition), (position, 0))
-        return max(position + 1, following if valid_at == position else 0)
+        valid_at, end = self._skipped.get((topic, partition), (position, 0))
+        return max(position + 1, end if valid_at == position else 0)
 
-    def pass_over(self, empty: EmptyOffsets) -> None:
-        """Skip offsets without a record that come next."""
-        for (topic, partition, first), following in empty.items():
-            if partition in self.stages and self.following(topic, partition) == first:
-                self._passed[topic, partition] = self.position(topic, partition), following
+    def skip_empty(self, empty: EmptyOffsets) -> None:
+        """Skip ranges without a record that start at the next offset."""
+        for (topic, partition, first), end in empty.items():
+            if partition in self.stages and self.next_offset(topic, partition) == first:
+                self._skipped[topic, partition] = self.position(topic, partition), end
 
-    def select(self, assigned: Iterable[Any]) -> set[int]:
-        """Return the partitions of the inputs among the given topic partitions."""
+    def select_inputs(self, assigned: Iterable[Any]) -> set[int]:
+        """Return the partitions of the stage's inputs among topic partitions."""
         return {tp.partition for tp in assigned if tp.topic in self.topics}
 
     @property
@@ -96,6 +96,6 @@ class Partitions:
 
     @property
     def progressed_at_s(self) -> float:
-        """When the worker last made progress (rows or batches), by the monotonic clock."""
+        """When the worker last read rows or applied a batch, by the monotonic clock."""
         read_at_s: float = self._app.row_read_at_s
         return max(self.assigned_at_s, read_at_s, self.worked_at_s)

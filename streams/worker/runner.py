@@ -28,7 +28,7 @@ from streams.worker.consume.takeover import Takeover
 from streams.worker.consume.ticker import Ticker, TickSettings
 from streams.worker.consume.transport import MESSAGES_QUEUED_MAX, count_in_flight
 from streams.worker.consume.undelivered import UndeliveredWatch
-from streams.worker.event_loop import Pace
+from streams.worker.event_loop import TimeSlice
 from streams.worker.packed_messages import PACKED_RECORDS_MAX
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
@@ -122,7 +122,7 @@ class StageRunner:
         """Apply the events of a stream batch by batch, until an error or a cancellation."""
         await self.publisher.start()
         work = [
-            self._batches.pump(stream),
+            self._batches.collect(stream),
             self._apply_batches(),
             self.pipeline.journal_all(),
             self.pipeline.commit_all(),
@@ -165,10 +165,10 @@ class StageRunner:
     async def _prepare(self) -> None:
         """Let the stages prepare work of later records, in short turns."""
         while True:
-            pace = Pace()
+            time_slice = TimeSlice()
             while any(stage.prepare() for stage in self.partitions.stages.values()):
-                if pace.is_over:
-                    await pace.rest()
+                if time_slice.is_over:
+                    await time_slice.rest()
             await asyncio.sleep(_PREPARE_S)
 
     def rows_of(self, partition: int, cluster: str) -> PartitionRows:
@@ -178,9 +178,9 @@ class StageRunner:
         """
         rows: PartitionRows = {}
         for table in self._tables:
-            rows |= table.of_cluster(partition, cluster)
+            rows |= table.read_cluster(partition, cluster)
         changes = chain(
-            *self._durability.unwritten(partition), self.pipeline.pending_rows(partition)
+            *self._durability.list_unwritten(partition), self.pipeline.list_pending_rows(partition)
         )
         apply_changes(
             rows, (change for change in changes if is_of_cluster(change.key, partition, cluster))

@@ -60,7 +60,7 @@ class _Inputs:
     def __init__(self, history: History, partition: int) -> None:
         self._ahead = {topic: deque(history.of(topic, partition)) for topic in CLUSTER_INPUTS}
 
-    def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
+    def read_through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Yield the next records up to an offset."""
         ahead = self._ahead[topic]
         while ahead and ahead[0].offset <= last_offset:
@@ -134,7 +134,7 @@ def _applied(
     for offset, value in entries:
         batch = reader.feed(offset, value)
         for run in () if batch is None else batch.inputs:
-            for record in inputs.through(run.topic, run.last_offset):
+            for record in inputs.read_through(run.topic, run.last_offset):
                 yield replace(record, refused_at_ms=run.refused_at_ms)
 
 

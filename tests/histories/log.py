@@ -61,7 +61,7 @@ class ReplayInputs:
     def __init__(self, log: Log, next_offsets: Mapping[str, int]) -> None:
         self._log, self._next_offsets = log, dict(next_offsets)
 
-    def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
+    def read_through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Yield the records not yet read, up to an offset."""
         for record in self._log.read_from(topic, self._next_offsets.get(topic, 0)):
             if record.offset > last_offset:

@@ -139,11 +139,11 @@ class ClusterReference(Reference):
         worker = self._cluster_worker
         try:
             verification = Verification(PARTITION, PARTITIONS, None, self._checkpoint)
-            beginning = verification.beginning
-            first = beginning.position.offset + 1
-            inputs = ReplayInputs(self._log, beginning.following)
+            start = verification.start
+            first = start.position.offset + 1
+            inputs = ReplayInputs(self._log, start.next_offsets)
             entries = enumerate(worker.journal[first:], first)
-            difference = verification.verify(Recording(PARTITION, entries, inputs, beginning))
+            difference = verification.verify(Recording(PARTITION, entries, inputs, start))
         except (JournalDamaged, NotReplayable) as error:
             raise Failure("the journal cannot be replayed", str(error)) from error
         require(difference is None, "the replay differs from the journal", difference)

@@ -21,19 +21,19 @@ class Topics:
     """Input topics in memory, read as a replay reads them."""
 
     def __init__(
-        self, records: Iterable[InputRecord], following: Mapping[str, int] | None = None
+        self, records: Iterable[InputRecord], next_offsets: Mapping[str, int] | None = None
     ) -> None:
-        """`following`: least offset of each topic that is read; else its first one."""
+        """`next_offsets`: first offset to read of each topic; default: 0."""
         self._all: dict[str, list[InputRecord]] = {}
         for record in records:
             self._all.setdefault(record.topic, []).append(record)
-        following = following or {}
+        next_offsets = next_offsets or {}
         self._remaining = {
-            topic: [record for record in records if record.offset >= following.get(topic, 0)]
+            topic: [record for record in records if record.offset >= next_offsets.get(topic, 0)]
             for topic, records in self._all.items()
         }
 
-    def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
+    def read_through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Yield the next records up to an offset."""
         remaining = self._remaining.get(topic, [])
         while remaining and remaining[0].offset <= last_offset:
@@ -100,10 +100,10 @@ class Journaled:
     ) -> tuple[Difference | None, Verification]:
         """Replay the history, or altered topics or values, from the start or a checkpoint."""
         verification = Verification(0, 1, window, checkpoint)
-        beginning = verification.beginning
+        start = verification.start
         entries = list(enumerate(self.journal if values is None else values))
-        inputs = Topics(self.topics if topics is None else topics, beginning.following)
-        recording = Recording(0, entries[beginning.position.offset + 1 :], inputs, beginning)
+        inputs = Topics(self.topics if topics is None else topics, start.next_offsets)
+        recording = Recording(0, entries[start.position.offset + 1 :], inputs, start)
         return verification.verify(recording), verification
 
 

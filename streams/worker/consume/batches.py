@@ -1,12 +1,13 @@
 """Collects the records of a Faust stream into batches.
 
-A batch ends at a number of records, a number of bytes, or after a time. Its messages are acknowledged
-when their effects are durable (Faust's own `take` acknowledges earlier, and forbids table writes).
+A batch is complete at a number of records, at a number of bytes, or after a time. Its messages are
+acknowledged when their effects are durable (Faust's own `take` acknowledges earlier, and forbids table
+writes).
 
 Every batch costs a journal record and two round trips to the broker. So records of patient topics, which
-need no quick answer, wait longer. They are applied together with the next record that does need one.
+need no quick answer, wait longer. They are applied together with the next urgent record.
 
-Records fetched before a rebalance are dropped: they are delivered again, to this worker or to another.
+Records fetched before a rebalance are dropped: their owner receives them again.
 """
 
 import asyncio
@@ -25,9 +26,9 @@ class BatchLimits:
 
     records: int = 500
     bytes: int = 1024 * 1024
-    """Size of keys and values at which a batch is not extended."""
+    """Size of keys and values."""
     wait_s: float = 0.004
-    """Longest time that a record waits for others."""
+    """Longest time that an urgent record waits for further records."""
     patience_s: float = 0.05
     """Longest time that a record of a patient topic waits, at least `wait_s`."""
 
@@ -35,14 +36,14 @@ class BatchLimits:
 @dataclass(slots=True)
 class Batch:
     records: list[InputRecord] = field(default_factory=list)
-    ended: list[Any] = field(default_factory=list)
-    """Events whose messages end in this batch."""
+    events: list[Any] = field(default_factory=list)
+    """Events with a message that ends in this batch."""
     empty: dict[tuple[str, int, int], int] = field(default_factory=dict)
     """Offsets without a record, as in `EmptyOffsets`."""
 
     def acknowledge(self) -> None:
         """Let Faust commit the offsets."""
-        for event in self.ended:
+        for event in self.events:
             event.ack()
 
 
@@ -52,7 +53,7 @@ class _Waiting(NamedTuple):
     size: int
     event: Any
     is_last: bool
-    """Whether it is the last record of the event's message."""
+    """Whether the record is the last one of the event's message."""
 
 
 class Batches:
@@ -67,22 +68,22 @@ class Batches:
         self._patience_s = max(limits.wait_s, limits.patience_s)
         self._patient = patient
         self._urgent = 0
-        """Number of waiting records that are not patient."""
+        """Number of waiting records of topics that are not patient."""
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._is_held = True
         self._has_waiting = asyncio.Event()
-        self._must_hand_out = asyncio.Event()
-        """Set if the batch is complete, or a record needs a quick answer."""
-        self._full = asyncio.Event()
-        self._room = asyncio.Event()
+        self._is_due = asyncio.Event()
+        """Set if the batch is complete, or if an urgent record waits."""
+        self._is_complete = asyncio.Event()
+        self._has_room = asyncio.Event()
 
-    async def pump(self, stream: Any) -> None:
-        """Collect the events of a stream; waits while a batch is complete."""
+    async def collect(self, stream: Any) -> None:
+        """Collect the events of a stream; wait while a batch is complete."""
         async for event in stream.noack().events():
-            while self._full.is_set():
-                self._room.clear()
-                await self._room.wait()
+            while self._is_complete.is_set():
+                self._has_room.clear()
+                await self._has_room.wait()
             self._add(event)
 
     async def take(self) -> Batch:
@@ -90,27 +91,27 @@ class Batches:
         while True:
             await self._has_waiting.wait()
             await self._wait_until_complete()
-            batch = self._hand_out()
-            if batch.records or batch.ended:
+            batch = self._build_batch()
+            if batch.records or batch.events:
                 return batch
 
     async def _wait_until_complete(self) -> None:
-        """Wait until the batch is complete, or a record has waited long enough."""
+        """Wait until the batch is complete, or a record has waited for the longest time."""
         with suppress(TimeoutError):
-            if not self._must_hand_out.is_set():
+            if not self._is_due.is_set():
                 async with asyncio.timeout(self._patience_s):
-                    await self._must_hand_out.wait()
-            if not self._full.is_set():
+                    await self._is_due.wait()
+            if not self._is_complete.is_set():
                 async with asyncio.timeout(self._limits.wait_s):
-                    await self._full.wait()
+                    await self._is_complete.wait()
 
     def hold(self) -> None:
-        """Drop the collected records, and ignore further ones until `release`: a rebalance begins."""
+        """Drop records at the start of a rebalance, until `release`."""
         self._is_held = True
         self._clear()
 
     def release(self) -> None:
-        """Collect records again: the state of the partitions is ready."""
+        """Collect records again when the state of the partitions is ready."""
         self._is_held = False
         self._clear()
 
@@ -127,7 +128,7 @@ class Batches:
             self._waiting.append(_Waiting(None, 0, event, is_last=True))
         self._update_events()
 
-    def _hand_out(self) -> Batch:
+    def _build_batch(self) -> Batch:
         batch = Batch()
         size = 0
         generation = self._app.consumer_generation_id
@@ -150,7 +151,7 @@ class Batches:
                 batch.records.append(record)
             size += waiting.size
             if waiting.is_last:
-                batch.ended.append(waiting.event)
+                batch.events.append(waiting.event)
         self._update_events()
         return batch
 
@@ -160,15 +161,15 @@ class Batches:
         self._update_events()
 
     def _update_events(self) -> None:
-        _set(self._has_waiting, bool(self._waiting))
-        full = len(self._waiting) >= self._limits.records or self._bytes >= self._limits.bytes
-        _set(self._full, full)
-        _set(self._must_hand_out, full or self._urgent > 0)
-        if not full:
-            self._room.set()
+        _set_event(self._has_waiting, bool(self._waiting))
+        complete = len(self._waiting) >= self._limits.records or self._bytes >= self._limits.bytes
+        _set_event(self._is_complete, complete)
+        _set_event(self._is_due, complete or self._urgent > 0)
+        if not complete:
+            self._has_room.set()
 
 
-def _set(event: asyncio.Event, state: bool) -> None:
+def _set_event(event: asyncio.Event, state: bool) -> None:
     if state:
         event.set()
     else:

@@ -1,10 +1,10 @@
 """Applies the records of the partitions in the order of their offsets.
 
-Records that were applied before are dropped here, so stages get each record once. Records that Faust has not
+Records that were applied before are dropped, so a stage gets each record once. Records that Faust has not
 delivered are read from the broker first. A record is applied only when the pipeline has room for its batch.
 
 A stage applies a list of records without interruption. So a batch is split into pieces of limited
-duration, and the event loop runs between them, whatever the records cost.
+duration, and the event loop runs between two pieces.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 from streams.stage.records import AppliedBatch, InputRecord
 from streams.worker.consume.batches import Batch
-from streams.worker.packed_messages import EmptyOffsets, to_input
+from streams.worker.packed_messages import EmptyOffsets, convert_to_input
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.pipeline import PendingBatch, Pipeline
@@ -31,9 +31,9 @@ logger = logging.getLogger(__name__)
 
 CLOCK_TOPIC = "clock"
 
-#: Intended duration of a piece, in seconds. Every piece is a batch in the journal; usual batches take less.
+#: Target duration of a piece, in seconds. Every piece is a batch in the journal; usual batches take less.
 PIECE_S = 0.25
-#: Size of a record besides its key and value.
+#: Size of a record without its key and value.
 _RECORD_BYTES = 256
 #: Size of the first piece after a start, and most bytes of a piece.
 _PIECE_BYTES_FIRST = 32 * 1024
@@ -42,7 +42,7 @@ _PIECE_BYTES_MAX = 4 * 1024 * 1024
 
 @dataclass(slots=True)
 class RecordRun:
-    """Consecutive records, and the missing ones before them."""
+    """Consecutive records, and the range of missing records before them."""
 
     missing: tuple[str, int, int] | None = None
     """Topic, first offset and end (exclusive) of records that were not delivered."""
@@ -51,49 +51,49 @@ class RecordRun:
 
 def split_at_gaps(
     records: Iterable[InputRecord],
-    first_offset: Callable[[str, int], int],
+    next_offset: Callable[[str, int], int],
     empty: EmptyOffsets,
 ) -> tuple[RecordRun, ...]:
-    """Split records of one partition where records are missing, and drop those applied before.
+    """Split records where records are missing, and drop records that were applied before.
 
     Args:
         records: records of one partition of several topics.
-        first_offset: returns the first offset to apply in a topic and partition.
+        next_offset: returns the next offset to apply of a topic and partition.
         empty: offsets without a record.
 
     Returns:
-        Runs; only the first one has nothing missing before it.
+        Runs; only the first run has no missing records before it.
     """
-    following: dict[str, int] = {}
+    next_offsets: dict[str, int] = {}
     runs = [RecordRun()]
     for record in records:
         topic, partition = record.topic, record.partition
-        if topic not in following:
-            following[topic] = first_offset(topic, partition)
-        expected = following[topic]
-        while (after := empty.get((topic, partition, expected))) is not None:
-            expected = after
+        if topic not in next_offsets:
+            next_offsets[topic] = next_offset(topic, partition)
+        expected = next_offsets[topic]
+        while (end := empty.get((topic, partition, expected))) is not None:
+            expected = end
         if record.offset < expected:
             continue
         if record.offset > expected:
             runs.append(RecordRun((topic, expected, record.offset)))
         runs[-1].records.append(record)
-        following[topic] = record.offset + 1
+        next_offsets[topic] = record.offset + 1
     return tuple(runs)
 
 
 class PieceSize:
-    """Adapts the size of pieces so that one takes about `PIECE_S`.
+    """Adapts the size of pieces so that a piece takes about `PIECE_S`.
 
-    A sample takes 30 µs, but a request with hundreds of tolerations and affinity terms a fraction of a
+    A sample takes 30 µs, but a request with hundreds of tolerations and affinity terms takes a fraction of a
     second. Such records are long, so the size is in bytes.
     """
 
     def __init__(self) -> None:
         self._bytes_max = _PIECE_BYTES_FIRST
 
-    def take(self, remaining: deque[InputRecord]) -> list[InputRecord]:
-        """Remove and return the next piece of the records: at least one record, if there are any."""
+    def take_piece(self, remaining: deque[InputRecord]) -> list[InputRecord]:
+        """Remove and return the next piece, with at least one record if any record remains."""
         piece: list[InputRecord] = []
         size = 0
         while remaining and (not piece or size < self._bytes_max):
@@ -101,8 +101,8 @@ class PieceSize:
             size += _count_bytes(piece[-1])
         return piece
 
-    def measure(self, piece: Sequence[InputRecord], seconds: float) -> None:
-        """Adapt the size to the duration of a piece; a single record cannot be split."""
+    def adapt(self, piece: Sequence[InputRecord], seconds: float) -> None:
+        """Adapt the size to the duration of a piece, except for a single record, which cannot be split."""
         if seconds > PIECE_S and len(piece) > 1:
             size = sum(map(_count_bytes, piece))
             self._bytes_max = max(_RECORD_BYTES, round(size * PIECE_S / seconds))
@@ -126,7 +126,7 @@ class Intake:
         *,
         check_ticks: bool = False,
     ) -> None:
-        """`check_ticks`: refuse clock ticks that are too far ahead of this worker's time."""
+        """With `check_ticks`, refuse clock ticks that are too far ahead of this worker's time."""
         self.partitions = partitions
         self._pipeline = pipeline
         self._settings = settings
@@ -136,9 +136,9 @@ class Intake:
         self._piece_size = PieceSize()
 
     async def apply_batch(self, batch: Batch) -> None:
-        """Apply a batch from Faust, which is acknowledged when it is durable.
+        """Apply a batch, which is acknowledged when it is durable.
 
-        Records of lost partitions are dropped: their new owner receives them.
+        Records of lost partitions are dropped: the new owner receives them.
         """
         if not self.partitions.recovered:
             return
@@ -149,7 +149,9 @@ class Intake:
                 by_partition[record.partition].append(record)
         complete: list[InputRecord] = []
         for partition, records in by_partition.items():
-            first_run, *later_runs = split_at_gaps(records, self.partitions.following, batch.empty)
+            first_run, *later_runs = split_at_gaps(
+                records, self.partitions.next_offset, batch.empty
+            )
             applicable = first_run.records
             for run in later_runs:
                 if not await self._apply_pieces(applicable, generation):
@@ -170,15 +172,15 @@ class Intake:
         *,
         undelivered: bool = False,
     ) -> bool:
-        """Read the records of a topic up to `end` (exclusive), and apply them before all others.
+        """Read the records of a topic up to `end` (exclusive), and apply them before other records.
 
         Args:
             topic: an input topic.
-            partition: its partition.
+            partition: number of the partition.
             end: the offset after the last record to apply.
             until_s: give up at this time of the monotonic clock.
             generation: the generation in which the worker owned the partition.
-            undelivered: Faust has not delivered the records; otherwise it will deliver them later.
+            undelivered: whether Faust has failed to deliver the records, for metrics.
 
         Returns:
             Whether all records were applied. False after `until_s` or after a rebalance.
@@ -186,13 +188,13 @@ class Intake:
         count = self._metrics.count_undelivered if undelivered else self._metrics.count_read_ahead
         if self.partitions.generation != generation:
             return False  # another worker may own the partition
-        first = self.partitions.following(topic, partition)
+        first = self.partitions.next_offset(topic, partition)
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
                 if time.monotonic() > until_s or self.partitions.generation != generation:
                     return False
                 position = self.partitions.position(topic, partition)
-                records = [to_input(entry) for entry in entries]
+                records = [convert_to_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return False
                 # Faust may have delivered some of the records meanwhile.
@@ -201,30 +203,30 @@ class Intake:
                 )
         if self.partitions.generation != generation:
             return False
-        following = self.partitions.following(topic, partition)
-        if following < end:
-            self.partitions.pass_over({(topic, partition, following): end})
+        next_offset = self.partitions.next_offset(topic, partition)
+        if next_offset < end:
+            self.partitions.skip_empty({(topic, partition, next_offset): end})
         return True
 
     async def make_durable(self) -> None:
-        """Make all applied records durable; nothing else is applied meanwhile."""
+        """Make all applied records durable; apply no records meanwhile."""
         async with self._applying:
             await self._pipeline.make_durable()
 
     async def _read_missing(
         self, partition: int, topic: str, first: int, end: int, generation: int
     ) -> None:
-        """Read and apply records that were not delivered; some offsets may have no record."""
+        """Read and apply records that were not delivered."""
         count = 0
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
-                records = [to_input(entry) for entry in entries]
+                records = [convert_to_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return
                 count += len(records)
         if count:
             logger.warning(
-                "%s, partition %d: read %d records from offset %d that were not delivered",
+                "%s, partition %d: read %d records from offset %d on, which were not delivered",
                 topic,
                 partition,
                 count,
@@ -237,8 +239,8 @@ class Intake:
     ) -> bool:
         """Apply records in pieces of limited duration; the last piece acknowledges the batch.
 
-        The event loop runs between two pieces, and other tasks may apply records. Returns False after a
-        rebalance: the remaining records are dropped, and delivered again to their owner.
+        Between two pieces, other tasks may apply records. Returns False after a rebalance: the remaining
+        records are dropped, and their owner receives them again.
         """
         remaining = deque(records)
         while remaining or batch is not None:
@@ -247,11 +249,11 @@ class Intake:
                 if self.partitions.generation != generation:
                     return False
                 began_s = time.monotonic()
-                piece = self._piece_size.take(remaining)
+                piece = self._piece_size.take_piece(remaining)
                 applied = self._apply_piece(piece)
-                ended = Batch() if remaining or batch is None else batch
-                self.partitions.pass_over(ended.empty)
-                report = partial(self._report, applied, ended)
+                ended_batch = Batch() if remaining or batch is None else batch
+                self.partitions.skip_empty(ended_batch.empty)
+                report = partial(self._report_durable, applied, ended_batch)
                 self._pipeline.add(PendingBatch(applied, began_s, report))
             if not remaining:
                 return True
@@ -261,12 +263,12 @@ class Intake:
     def _apply_piece(self, piece: Sequence[InputRecord]) -> list[AppliedBatch]:
         by_partition: dict[int, list[InputRecord]] = defaultdict(list)
         for record in piece:
-            # While the batch waited, another task may have read and applied some of its records.
+            # Another task may have read and applied some of the records meanwhile.
             if record.offset > self.partitions.position(record.topic, record.partition):
                 by_partition[record.partition].append(record)
         began_s = time.thread_time()
-        applied = [self._apply(partition, fresh) for partition, fresh in by_partition.items()]
-        self._piece_size.measure(piece, time.thread_time() - began_s)
+        applied = [self._apply(partition, records) for partition, records in by_partition.items()]
+        self._piece_size.adapt(piece, time.thread_time() - began_s)
         self.partitions.worked_at_s = time.monotonic()
         return applied
 
@@ -275,7 +277,7 @@ class Intake:
             records = refuse_ticks_ahead(records, time.time_ns() // 1_000_000)
         return AppliedBatch(partition, records, self.partitions.stages[partition].apply(records))
 
-    def _report(self, applied: list[AppliedBatch], batch: Batch, seconds: float) -> None:
+    def _report_durable(self, applied: list[AppliedBatch], batch: Batch, seconds: float) -> None:
         self.partitions.worked_at_s = time.monotonic()
         batch.acknowledge()
         metrics, stage = self._metrics, self.partitions.stage
@@ -284,8 +286,8 @@ class Intake:
             metrics.count_batch(stage, by_topic, seconds)
         for applied_batch in applied:
             metrics.count_result(stage, applied_batch.result)
-            if (state := self.partitions.stages.get(applied_batch.partition)) is not None:
-                counts = state.take_counts()
+            if (owned := self.partitions.stages.get(applied_batch.partition)) is not None:
+                counts = owned.take_counts()
                 metrics.add_counts(stage, counts)
                 for cluster, policy in counts.policies.items():
                     logger.info("cluster %s: policy applied, %s", cluster, policy)
@@ -293,9 +295,9 @@ class Intake:
 
 
 def refuse_ticks_ahead(records: Sequence[InputRecord], now_ms: int) -> Sequence[InputRecord]:
-    """Mark clock ticks that are too far ahead of the worker's clock as refused.
+    """Mark clock ticks as refused if they are too far ahead of the worker's clock.
 
-    Otherwise a single tick in the far future, by any client that may write to the topic, would stop the
+    Otherwise one tick in the far future, from any client that may write to the topic, would stop the
     partition's clock.
     """
     return [

@@ -1,11 +1,11 @@
-"""Takes over the partitions that Faust assigns to this worker, and drops those that it loses.
+"""Takes over assigned partitions, and drops lost partitions.
 
 At a rebalance, pending batches are completed first. State and rows of lost partitions are dropped. When
 Faust has recovered the tables, the stage of every partition is built from its rows, even if the worker
-had the partition before: another worker may have owned it meanwhile.
+owned the partition before: another worker may have owned it meanwhile.
 
-A rebalance can begin at any time. So a takeover belongs to one generation. After each wait it is aborted
-if that generation is over; the next assignment starts another takeover.
+A rebalance can begin at any time. So a takeover belongs to one generation. After each wait, a takeover of
+an earlier generation is aborted; the next assignment starts another takeover.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from streams.worker.tables import RowTable
 logger = logging.getLogger(__name__)
 
 #: Time between two requests while no broker answers, in seconds.
-_ASK_AGAIN_S = 0.25
+_RETRY_S = 0.25
 
 
 class Takeover:
@@ -55,7 +55,7 @@ class Takeover:
         self._batches = batches
         self._intake = intake
         self._ticker = ticker
-        self._tables = {table.name: table for table in tables}
+        self._tables = tables
         self._durability = durability
         self._build = build
         self._watch = watch
@@ -67,7 +67,7 @@ class Takeover:
         app.on_before_shutdown.connect(self.on_shutdown)
 
     async def on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
-        """Stop applying records, because a rebalance begins, and make applied ones durable."""
+        """Stop applying records at the start of a rebalance, and make applied records durable."""
         partitions = self._partitions
         partitions.recovered = False
         partitions.generation += 1
@@ -86,11 +86,11 @@ class Takeover:
         partitions = self._partitions
         partitions.recovered = False
         partitions.assigned_at_s = time.monotonic()
-        owned = partitions.select(assigned)
+        owned = partitions.select_inputs(assigned)
         for partition in [number for number in partitions.stages if number not in owned]:
             self._close(partition)
         standby: set[int] = set()
-        for table in self._tables.values():
+        for table in self._tables:
             # Standby copies are assigned as partitions of the changelog.
             copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
             table.keep_only(owned | copies)
@@ -100,12 +100,14 @@ class Takeover:
     async def on_recovered(self, app: Any, **_: Any) -> None:
         """Take over the owned partitions after Faust has recovered the tables."""
         generation = self._partitions.generation
-        async with self._opening:  # an older takeover must not replace the state of a newer one
+        async with (
+            self._opening
+        ):  # an older takeover must not replace the state of a newer takeover
             if not self._is_over(generation):
                 await self._open(generation)
 
     async def on_shutdown(self, app: Any, **_: Any) -> None:
-        """Make everything durable, so that the next owner has nothing to repeat."""
+        """Make applied records durable, so that the next owner need not apply them again."""
         if not app.crashed:
             self._batches.hold()
             await self._intake.make_durable()
@@ -115,15 +117,15 @@ class Takeover:
 
     async def _open(self, generation: int) -> None:
         partitions = self._partitions
-        owned = partitions.select(self._app.assignor.assigned_actives())
+        owned = partitions.select_inputs(self._app.assignor.assigned_actives())
         while not await self._watch.check_once():
             if self._is_over(generation):
                 return
-            await asyncio.sleep(_ASK_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
         rows: dict[int, PartitionRows] = {partition: {} for partition in owned}
-        for table in self._tables.values():
-            for partition, of_table in table.rows(owned).items():
-                rows[partition] |= of_table
+        for table in self._tables:
+            for partition, table_rows in table.read_rows(owned).items():
+                rows[partition] |= table_rows
         if not await self._build_stages(rows, owned, generation):
             return
         await self._check_ends()
@@ -131,7 +133,7 @@ class Takeover:
             await self._ticker.catch_up()
         if self._is_over(generation):
             return
-        # Before the seek: records delivered between the two steps would be dropped forever.
+        # Before the seek, because records delivered between the two steps would be lost.
         partitions.recovered = True
         self._batches.release()
         await self._seek(generation)
@@ -155,9 +157,8 @@ class Takeover:
         """Build the stage of each partition; return False if the generation is over."""
         with without_garbage_collection():
             for partition in sorted(owned):
-                table_rows = rows[partition]
                 newest_rows = await self._durability.open(
-                    partition, table_rows, self._watch.state_ids
+                    partition, rows[partition], self._watch.state_ids
                 )
                 if self._is_over(generation):
                     self._close(partition)
@@ -173,11 +174,11 @@ class Takeover:
     async def _seek(self, generation: int) -> None:
         """Let Faust's consumer continue after the applied records.
 
-        Faust seeks to committed offsets afterwards. Without a committed offset it does not seek, and records
-        that it has dropped in the rebalance would be lost. If a committed offset is too small, records
-        are repeated; if it is too large, there is a gap. Intake handles both.
+        Faust seeks to committed offsets afterwards. Without a committed offset Faust does not seek, and
+        records that it has dropped in the rebalance would be lost. If a committed offset is too small,
+        records are repeated; if it is too large, there is a gap. Intake handles both.
         """
-        for tp in self._inputs():
+        for tp in self._list_inputs():
             if self._is_over(generation):
                 return
             position = self._partitions.position(tp.topic, tp.partition)
@@ -185,13 +186,14 @@ class Takeover:
 
     async def _check_ends(self) -> None:
         """Check that no input ends before its applied offset. Raises TopicChanged."""
-        positions = {tp: self._partitions.position(tp.topic, tp.partition) for tp in self._inputs()}
+        inputs = self._list_inputs()
+        positions = {tp: self._partitions.position(tp.topic, tp.partition) for tp in inputs}
         if positions:
             ask = partial(self._app.consumer.highwaters, *positions)
             subject = f"{self._partitions.stage}: the ends of its inputs"
             check_ends(positions, await ask_until_answered(ask, subject))
 
-    def _inputs(self) -> list[Any]:
+    def _list_inputs(self) -> list[Any]:
         actives = self._app.assignor.assigned_actives()
         return [tp for tp in actives if tp.topic in self._partitions.topics]
 

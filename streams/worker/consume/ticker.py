@@ -1,19 +1,19 @@
 """Writes the time to topic `clock`, for each partition that this worker owns.
 
-The time of the cluster stage is that of the last applied tick. So decisions depend on no other wall
-clock, and a replay sees the same times. Written times never decrease: if the worker's clock is set back,
-the log's time stands still until the clock has caught up.
+The time of the cluster stage is the time of the last applied tick. So decisions depend on no wall clock, and
+a replay has the same times. Written times do not decrease: if the worker's clock is set back, log time
+stands still until the clock has caught up.
 
 - **Ticks in the future.** `intake` refuses ticks that are too far ahead of the worker's clock. If a
-  partition's time is ahead already, the worker continues to write its own time, which the stage ignores
-  until it reaches the partition's time. Health reports this problem.
+  partition's time is ahead already, the worker continues to write the time of its clock. The stage ignores
+  this time until it reaches the partition's time. Health reports this problem.
 - **Order of ticks and events.** Topics have no common order, but a reservation must not expire while its
   confirmation waits to be read. So the worker takes a time together with the ends of the topics
-  `APPLIED_FIRST` (a `PendingTick`), and writes it when all records before these ends are applied. Records
-  that are not applied within `DELIVERY_WAIT_S` are read before all others. After `hold_max_s` the time is
-  written in any case.
-- **After an outage** of the worker or the brokers, first come the topics `APPLIED_FIRST`, then a tick, then
-  all other records. So no decision uses an outdated time or a replaced policy.
+  `APPLIED_FIRST` (a `PendingTick`), and writes the time when all records before these ends are applied.
+  Records that are not applied within `DELIVERY_WAIT_S` are read before other records. After `hold_max_s` the
+  time is written in any case.
+- **After an outage** of the worker or the brokers, the topics `APPLIED_FIRST` are applied first, then a tick,
+  then all other records. So no decision uses an outdated time or a replaced policy.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 
 #: Topics whose records are applied before a later tick.
 APPLIED_FIRST = tuple(name for name in CLUSTER_INPUTS if TOPIC_BY_NAME[name].before_ticks)
-#: How long a tick waits for Faust to deliver records, in seconds; then they are read.
+#: Longest time that a tick waits for Faust to deliver records, in seconds; then the worker reads them.
 DELIVERY_WAIT_S = 2.0
-#: A partition without a tick for this time, in seconds, catches up first.
+#: A partition without a tick for this time, in seconds, catches up before it applies a batch.
 LATE_S = 10.0
 _POLL_S = 0.02
 
@@ -69,7 +69,9 @@ class Ticker:
         self._partitions = intake.partitions
         self._ticks = ticks
         self._written_ms: dict[int, int] = {}
+        """Last written time by partition."""
         self._written_at_s: dict[int, float] = {}
+        """The same times by the monotonic clock."""
 
     async def start(self) -> None:
         """Connect, unless connected."""
@@ -91,10 +93,10 @@ class Ticker:
         await self._publisher.stop()
 
     async def tick(self) -> None:
-        """Write the present time to each partition, after the records of `APPLIED_FIRST` before it."""
+        """Write the present time to each partition, after earlier records of `APPLIED_FIRST`."""
         generation = self._partitions.generation
         self._partitions.problems.report("clock", _find_clocks_ahead(self._partitions))
-        pending = await self._take_ticks()
+        pending = await self._create_ticks()
         read_at_s = time.monotonic() + DELIVERY_WAIT_S
         while not self._is_over(generation):
             ready = [
@@ -116,21 +118,21 @@ class Ticker:
     @property
     def is_late(self) -> bool:
         """Whether any partition has had no tick for `LATE_S`."""
-        since_s = time.monotonic() - LATE_S
+        late_s = time.monotonic() - LATE_S
         return any(
-            self._written_at_s.get(partition, since_s) < since_s
+            self._written_at_s.get(partition, late_s) < late_s
             for partition in self._partitions.stages
         )
 
     async def catch_up(self) -> None:
-        """Apply the records of `APPLIED_FIRST`, then a tick, in all partitions, before anything else."""
+        """Apply the records of `APPLIED_FIRST`, then a tick, in all partitions, before other records."""
         await self.start()
         generation, stages = self._partitions.generation, self._partitions.stages
         for partition, stage in stages.items():
             written_ms, now_ms = self._written_ms.get(partition, 0), stage.now_ms or 0
             self._written_ms[partition] = max(written_ms, now_ms)
         began_s = time.monotonic()
-        while not (ticks := await self._take_ticks()) and stages:
+        while not (ticks := await self._create_ticks()) and stages:
             if self._is_over(generation) or time.monotonic() - began_s > self._ticks.hold_max_s:
                 return
             await asyncio.sleep(_POLL_S)
@@ -160,7 +162,7 @@ class Ticker:
             applied = await self._intake.apply_up_to(topic, partition, end, until_s, generation)
             if not applied and time.monotonic() >= until_s:
                 logger.warning(
-                    "partition %d: the clock continues after %.0f s, although records of %s up to offset %d wait",
+                    "partition %d: the clock continues after %.0f s, but records of %s up to offset %d are not applied",
                     partition,
                     self._ticks.hold_max_s,
                     topic,
@@ -171,13 +173,13 @@ class Ticker:
         """Return the topics with records that must be applied before the tick."""
         if partition not in self._partitions.stages:
             return list(tick.ends)
-        following = self._partitions.following
-        return [topic for topic, end in tick.ends.items() if following(topic, partition) < end]
+        next_offset = self._partitions.next_offset
+        return [topic for topic, end in tick.ends.items() if next_offset(topic, partition) < end]
 
-    async def _take_ticks(self) -> dict[int, PendingTick]:
+    async def _create_ticks(self) -> dict[int, PendingTick]:
         """Return a tick of the present time by partition; empty while no broker answers."""
         owned = sorted(self._partitions.stages)
-        # The time first: all records written until then are before the ends.
+        # Read the time first, so that the ends are after all records written until then.
         now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
         topic_partitions = {(topic, partition) for topic in APPLIED_FIRST for partition in owned}
         spans = await self.brokers.spans(topic_partitions) if owned else {}
@@ -185,8 +187,8 @@ class Ticker:
             return {}
         ticks = {}
         for partition in owned:
-            of_topic = {topic: spans[topic, partition] for topic in APPLIED_FIRST}
-            ends = {topic: end for topic, (first, end) in of_topic.items() if first < end}
+            topic_spans = {topic: spans[topic, partition] for topic in APPLIED_FIRST}
+            ends = {topic: end for topic, (first, end) in topic_spans.items() if first < end}
             ticks[partition] = PendingTick(now_ms, now_s, ends)
         return ticks
 
@@ -196,14 +198,14 @@ class Ticker:
             self._written_ms[partition] = _prevent_decrease(
                 tick.now_ms, self._written_ms.get(partition, 0)
             )
-        records = [tick_record(partition, self._written_ms[partition]) for partition in ticks]
+        records = [build_tick_record(partition, self._written_ms[partition]) for partition in ticks]
         offsets = await self._publisher.publish(records)
         self._written_at_s.update((partition, tick.taken_at_s) for partition, tick in ticks.items())
         return {partition: offset + 1 for partition, offset in zip(ticks, offsets, strict=True)}
 
 
 def _find_clocks_ahead(partitions: Partitions) -> dict[str, str]:
-    """Return a sentence by partition whose time is ahead of the worker's clock."""
+    """Return sentences about partitions with a time ahead of the worker's clock, by subject."""
     worker_ms = time.time_ns() // 1_000_000
     ahead = {}
     for partition, stage in partitions.stages.items():
@@ -219,11 +221,11 @@ def _find_clocks_ahead(partitions: Partitions) -> dict[str, str]:
 
 
 def _prevent_decrease(now_ms: int, written_ms: int) -> int:
-    """Return the time to write after another one, which is not smaller unless that was far ahead."""
+    """Return the time to write: not before the last written time, unless that was far ahead."""
     return written_ms if now_ms < written_ms <= now_ms + AHEAD_MAX_MS else now_ms
 
 
-def tick_record(partition: int, now_ms: int) -> OutputRecord:
+def build_tick_record(partition: int, now_ms: int) -> OutputRecord:
     return OutputRecord(
         topic=CLOCK_TOPIC,
         key=str(partition),

@@ -1,19 +1,19 @@
 """Faust's app and its Kafka transport, adapted where Faust has no settings.
 
 - **Latency.** Faust lets a broker delay an answer without records by 1.5 s. The embedded broker delays
-  records of other partitions as well. The delay is shortened before the consumer starts.
+  records of other partitions as well. So the delay is shortened before the consumer starts.
 - **Cost per record.** Faust's conductor, queue, stream and acknowledgement take longer per message than
   a decision. So several records of a partition are one `PackedMessage`. Faust still does flow control,
   generations and commits. Messages of changelogs, which Faust reads itself, have one record each.
-- **Rebalances.** Faust drops records that a fetch returns during a rebalance, although its consumer has
-  passed them. If no other record follows in a changelog, recovery would wait forever. Here reading
-  continues from the first dropped record.
+- **Rebalances.** Faust drops records that a fetch returns during a rebalance, although the consumer's
+  position is already behind them. If a changelog has no further record, recovery would wait forever. So
+  `read_again` seeks back to the first dropped record.
 - **Offsets without a record.** Faust's recovery waits for records at the end of a changelog even if these
-  offsets have none. A `PackedMessage` without records tells it that they were read.
+  offsets have no records. A `PackedMessage` without records shows that these offsets were read.
 - **Standby copies.** Faust empties its queues whenever it resumes the flow, also after recovery. Standby
-  copies would silently lose rows in the queues. Here resuming an active flow does nothing.
-- **Companions.** Faust starts the tasks of an app after the recovery of its tables. Companions start with
-  the app.
+  copies would silently lose rows in the queues. So `_Flow` does not resume an active flow.
+- **Companions.** Faust starts the tasks of an app after the recovery of its tables. Companions are tasks that
+  start with the app.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class _FetchThread(AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
         app: Any = self.app
-        consumer._fetch_max_wait_ms = app.fetch_wait_ms  # noqa: SLF001 - Faust names no other way
+        consumer._fetch_max_wait_ms = app.fetch_wait_ms  # noqa: SLF001 - Faust has no setting
         return consumer
 
     async def _fetch_records(
@@ -78,23 +78,23 @@ class _FetchThread(AIOKafkaConsumerThread):
         timeout: float | None = None,
         max_records: int | None = None,
     ) -> Any:
-        """Return the ranges read by partition; waits for the first one."""
+        """Return the fetched ranges by partition; wait for the first range."""
         until_s = time.monotonic() + (timeout or 0)
-        fetcher = consumer._fetcher  # noqa: SLF001 - Faust itself reads through it
+        fetcher = consumer._fetcher  # noqa: SLF001 - Faust uses it, too
         while True:
-            assignment = _assignment(consumer)
-            before = _positions(assignment, fetcher._records)  # noqa: SLF001
-            # With a timeout of 0 this does not wait, so nobody seeks between the two positions.
+            assignment = _get_assignment(consumer)
+            before = _get_positions(assignment, fetcher._records)  # noqa: SLF001
+            # With a timeout of 0 the call does not wait, so nothing seeks between the two positions.
             records = await super()._fetch_records(consumer, active_partitions, 0, max_records)
-            if _assignment(consumer) is not assignment:
+            if _get_assignment(consumer) is not assignment:
                 before = {}
-            after = _positions(_assignment(consumer), {*before, *records})
+            after = _get_positions(_get_assignment(consumer), {*before, *records})
             ranges = {}
-            for tp, following in after.items():
-                of_tp = records.get(tp, ())
-                first = before.get(tp, of_tp[0].offset if of_tp else following)
-                if first < following:
-                    ranges[tp] = FetchedRange(first, following, of_tp)
+            for tp, end in after.items():
+                tp_records = records.get(tp, ())
+                first = before.get(tp, tp_records[0].offset if tp_records else end)
+                if first < end:
+                    ranges[tp] = FetchedRange(first, end, tp_records)
             left_s = until_s - time.monotonic()
             if ranges or left_s <= 0 or not self.consumer.flow_active:
                 return ranges
@@ -107,28 +107,28 @@ class _FetchThread(AIOKafkaConsumerThread):
                 task.result()  # raises errors of the brokers
 
     def group_status(self) -> GroupStatus:
-        """Return the status in the consumer group; call it in the thread that fetches."""
+        """Return the status in the consumer group; call this method in the fetching thread."""
         return read_group_status(self._consumer)
 
     def read_again(self, unread: Mapping[Any, tuple[int, int]]) -> None:
-        """Seek back to the first offset of each range, if the position is still at its end.
+        """Seek back to the first offset of each range, if the position is still at the end of the range.
 
-        Call it in the thread that fetches, so that nothing else seeks meanwhile.
+        Call this method in the fetching thread, so that nothing else seeks meanwhile.
         """
         consumer: Any = self._ensure_consumer()
-        positions = _positions(_assignment(consumer), unread)
-        for tp, (first, following) in unread.items():
-            if positions.get(tp) == following:
+        positions = _get_positions(_get_assignment(consumer), unread)
+        for tp, (first, end) in unread.items():
+            if positions.get(tp) == end:
                 consumer.seek(tp, first)
 
 
-def _assignment(consumer: Any) -> Any:
+def _get_assignment(consumer: Any) -> Any:
     subscription = consumer._subscription.subscription  # noqa: SLF001 - method `position` may wait
     return None if subscription is None else subscription.assignment
 
 
-def _positions(assignment: Any, partitions: Collection[Any]) -> dict[Any, int]:
-    """Return the positions of those partitions that have one."""
+def _get_positions(assignment: Any, partitions: Collection[Any]) -> dict[Any, int]:
+    """Return the valid positions of partitions."""
     states = {} if assignment is None else {tp: assignment.state_value(tp) for tp in partitions}
     return {
         tp: state.position
@@ -150,9 +150,9 @@ class _PackedConsumer(Consumer):
         records, active = await self._wait_next_records(timeout)
         if not records or self.should_stop:
             return
-        unread = {tp: (fetched.first, fetched.following) for tp, fetched in records.items()}
+        unread = {tp: (fetched.first, fetched.end) for tp, fetched in records.items()}
         closed: set[Any] = set()
-        for tp, message in self._messages(records):
+        for tp, message in self._build_messages(records):
             if not (self.flow_active and self.app.consumer_generation_id == generation):
                 break  # a rebalance has begun
             if tp in closed:
@@ -172,44 +172,33 @@ class _PackedConsumer(Consumer):
         """Return the status in the consumer group; after an error, let the client join again."""
         thread: Any = self._thread
         if thread is None or not thread.started:
-            return GroupStatus(member=False)
+            return GroupStatus(is_member=False)
         status: GroupStatus = await thread.call_thread(thread.group_status)
         return status
 
     async def _seek(self, partition: Any, offset: int) -> None:
-        # Faust seeks in this thread, which clears buffers of the thread that fetches. If a fetch returns at
-        # that moment, the worker would fail.
+        # Faust seeks in this thread, which clears buffers of the fetching thread. If a fetch returns at that
+        # moment, the worker would fail.
         thread: Any = self._thread
         await thread.call_thread(thread.seek, partition, offset)
 
-    def _messages(self, fetched: Mapping[Any, FetchedRange]) -> Iterator[tuple[Any, Any]]:
+    def _build_messages(self, fetched: Mapping[Any, FetchedRange]) -> Iterator[tuple[Any, Any]]:
         packed: Collection[str] = self.app.packed_topics
         scheduler: Any = self.scheduler
         generation = self.app.consumer_generation_id
-        ranges = {
-            tp: list(split_range(fetched_range))
-            for tp, fetched_range in fetched.items()
-            if tp.topic in packed
-        }
-        if len(ranges) < len(fetched):
-            unpacked = {
-                tp: fetched_range for tp, fetched_range in fetched.items() if tp not in ranges
-            }
-            rows = {
-                tp: fetched_range.records
-                for tp, fetched_range in unpacked.items()
-                if fetched_range.records
-            }
-            for tp, record in scheduler.iterate(rows):
-                yield tp, self._to_message(tp, record)
-            for tp, (first, following, records) in unpacked.items():
-                behind = records[-1].offset + 1 if records else first
-                if behind < following:
-                    yield tp, pack_message(tp, FetchedRange(behind, following, ()), generation)
-        for number in range(max(map(len, ranges.values()), default=0)):
-            for tp, pieces in ranges.items():
-                if number < len(pieces):
-                    yield tp, pack_message(tp, pieces[number], generation)
+        unpacked = {tp: tp_range for tp, tp_range in fetched.items() if tp.topic not in packed}
+        rows = {tp: tp_range.records for tp, tp_range in unpacked.items() if tp_range.records}
+        for tp, record in scheduler.iterate(rows):
+            yield tp, self._to_message(tp, record)
+        for tp, (first, end, records) in unpacked.items():
+            next_offset = records[-1].offset + 1 if records else first
+            if next_offset < end:
+                yield tp, pack_message(tp, FetchedRange(next_offset, end, ()), generation)
+        pieces = {tp: list(split_range(fetched[tp])) for tp in fetched if tp.topic in packed}
+        for number in range(max(map(len, pieces.values()), default=0)):
+            for tp, tp_pieces in pieces.items():
+                if number < len(tp_pieces):
+                    yield tp, pack_message(tp, tp_pieces[number], generation)
 
     async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
         if tp.topic not in self.app.packed_topics:
@@ -222,10 +211,10 @@ class _PackedConsumer(Consumer):
         acked = self._acked[tp]
         if not acked:
             return None
-        following = max(acked) + 1
+        next_offset = max(acked) + 1
         acked.clear()
         self._acked_index[tp].clear()
-        return following
+        return next_offset
 
 
 class WorkerTransport(Transport):
@@ -234,7 +223,7 @@ class WorkerTransport(Transport):
 
 class _Flow(FlowControlEvent):
     def resume(self) -> None:
-        """Empty the queues and let records in, unless the flow is active."""
+        """Empty the queues and accept records, unless the flow is active."""
         if not self.is_active():
             super().resume()
 
@@ -245,11 +234,11 @@ class WorkerApp(faust.App):
     fetch_wait_ms: int = 100
     """Longest time that a broker delays an answer without records."""
     packed_topics: frozenset[str] = frozenset()
-    """Topics read as packed messages; `inputs` adds to them."""
+    """Topics read as packed messages; `inputs` adds topics."""
     row_read_at_s: float = 0.0
     """When recovery last read a row, by the monotonic clock."""
     companions: tuple[Callable[[], Awaitable[None]], ...] = ()
-    """Coroutines that run from the start of the app to its end, also during recovery."""
+    """Coroutines that run as long as the app, also during recovery."""
 
     @cached_property
     def flow_control(self) -> FlowControlEvent:

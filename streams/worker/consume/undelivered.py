@@ -1,10 +1,10 @@
 """Reads records that Faust has not delivered.
 
 Faust sometimes drops fetched records during a rebalance or recovery. If another record of the partition
-follows, `intake` notices the gap and reads it. Otherwise the gap would remain, for example in a quiet
-cluster. So every few seconds the ends of the partitions are compared with the applied offsets. If a
-partition has made no progress between two checks, the missing records are read. A partition that ends
-before its applied offset stops the worker.
+follows, `intake` notices the gap and reads the missing records. Otherwise they would remain missing, for
+example in a quiet cluster. So every few seconds `UndeliveredWatch` compares the ends of the partitions with
+the applied offsets. If a partition made no progress between two checks, the missing records are read. If a
+partition ends before its applied offset, the worker stops.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 #: Time between two checks, in seconds.
 CHECK_INTERVAL_S = 5.0
-#: Number of successive checks without progress after which records are read.
+#: Number of successive checks without progress before records are read.
 CHECKS_WITHOUT_PROGRESS = 2
 #: Longest time of one read, in seconds.
 READ_MAX_S = 60.0
@@ -35,7 +35,7 @@ class UndeliveredWatch:
         self._intake = intake
         self._partitions = intake.partitions
         self._stalled: dict[Source, tuple[int, int]] = {}
-        """Next offset of each partition that was behind its end, and number of checks without progress."""
+        """Next offset, and number of checks without progress, of each partition with unapplied records."""
 
     async def run(self) -> None:
         """Check every `CHECK_INTERVAL_S` until cancelled."""
@@ -56,27 +56,26 @@ class UndeliveredWatch:
         partitions = self._partitions
         generation = partitions.generation
         inputs = {(topic, number) for topic in partitions.topics for number in partitions.stages}
-        before = {source: partitions.position(*source) for source in inputs}
+        positions = {source: partitions.position(*source) for source in inputs}
         spans = await self.brokers.spans(inputs)
         if spans is None:
             return
-        check_ends(before, {source: end for source, (_, end) in spans.items()})
+        check_ends(positions, {source: end for source, (_, end) in spans.items()})
         if partitions.generation != generation:
             return
-        following = {source: partitions.following(*source) for source in sorted(inputs)}
-        behind = {
-            source: offset for source, offset in following.items() if offset < spans[source][1]
-        }
+        next_offsets = {source: partitions.next_offset(*source) for source in sorted(inputs)}
         self._stalled = {
-            source: self._count_checks(source, offset) for source, offset in behind.items()
+            source: self._count_checks(source, offset)
+            for source, offset in next_offsets.items()
+            if offset < spans[source][1]
         }
-        for source in behind:
-            if self._stalled[source][1] >= CHECKS_WITHOUT_PROGRESS:
+        for source, (_, checks) in self._stalled.items():
+            if checks >= CHECKS_WITHOUT_PROGRESS:
                 await self._read(generation, source, spans[source][1])
 
-    def _count_checks(self, source: Source, following: int) -> tuple[int, int]:
+    def _count_checks(self, source: Source, next_offset: int) -> tuple[int, int]:
         before, checks = self._stalled.get(source, (-1, 0))
-        return following, checks + 1 if before == following else 1
+        return next_offset, checks + 1 if before == next_offset else 1
 
     async def _read(self, generation: int, source: Source, end: int) -> None:
         topic, partition = source
@@ -88,7 +87,7 @@ class UndeliveredWatch:
             topic, partition, end, until_s, generation, undelivered=True
         ):
             return
-        # Otherwise the last offsets have no records, such as transaction markers.
+        # Without progress, the last offsets have no records, such as transaction markers.
         if self._partitions.position(topic, partition) > position:
             logger.warning(
                 "%s, partition %d: read the offsets %d to %d, which were not delivered",

@@ -163,7 +163,7 @@ class Observer:
                 # The partition may have been lost meanwhile.
                 if partition in owned.stages and (topic, partition) in spans:
                     first, end = spans[topic, partition]
-                    following = owned.following(topic, partition)
+                    following = owned.next_offset(topic, partition)
                     lags[owned.stage, topic, partition] = max(0, end - max(first, following))
             counted = {(owned.stage, partition) for owned, _, partition in inputs}
             by_stage = {owned.stage: 0 for owned, _ in self._stages}

@@ -2,7 +2,7 @@
 
 pipeline       makes applied batches durable in order, in two steps
 journal_first  durability of the cluster stage: journal, outputs, rows later
-lazy_rows      writes the rows of a journal-first stage every few seconds
+row_writer     writes the rows of the cluster stage every few seconds
 writethrough   durability of the aggregate stage: outputs, then rows
 publisher      an idempotent producer
 fence          a publisher that only the newest owner of a partition can use

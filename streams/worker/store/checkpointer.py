@@ -1,12 +1,12 @@
-"""Writes checkpoints in the background; a replay starts from one if the journal's beginning is gone.
+"""Writes checkpoints in the background. A replay starts from a checkpoint if the first batch is missing.
 
-Immediately after rows were written, the local tables reflect one position of the journal. If a
-checkpoint is due, it takes references to the rows at that moment. Then it writes pieces of them while
-batches continue, with a separate producer, one piece at a time.
+Immediately after rows were written, the local tables reflect one position of the journal. If a checkpoint
+is due, the checkpointer takes references to the rows at that moment. Then it writes the rows piece by
+piece while batches continue, with a separate producer.
 
-A checkpoint is due when the log's clock enters the next interval, so restarts cause no additional ones.
-When the worker loses the partition, the checkpoint stops, and is ignored without its last piece. If a
-checkpoint fails, this is reported, and batches continue.
+A checkpoint is due when log time enters the next interval, so restarts cause no additional checkpoints.
+When the worker loses the partition, the checkpoint stops. Without its last piece it is ignored. If a
+checkpoint fails, the failure is reported, and batches continue.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from functools import cache
 from itertools import islice
 from typing import Literal
 
-from schemas.base.refusals import Refusal
 from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import POSITION, row_key
 from schemas.topics.codec import decode_as
@@ -31,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 Result = Literal["written", "stopped", "failed"]
 
-#: Rows that are encoded before batches have their turn.
-ROWS_PER_TURN = 500
+#: Rows encoded in one iteration of the event loop.
+ROWS_PER_ITERATION = 500
 #: Pause after a failed checkpoint, in seconds.
 RETRY_S = 60.0
 
@@ -66,16 +65,16 @@ class Checkpointer:
         self._interval_ms = int(interval_s * 1000)
         self._count_result = count_result
         self._intervals: dict[int, int | None] = {}
-        """Interval of the newest checkpoint by partition; None: its clock has not ticked."""
+        """Interval of the newest checkpoint by partition; None: before the first clock tick."""
         self._task: _Task | None = None
         self._task_started = asyncio.Event()
 
     def open(self, partition: int, clock: bytes | None) -> None:
-        """Start a partition; `clock` is its row of kind `partitions`."""
-        self._intervals.setdefault(partition, self._interval(_now_ms(clock)))
+        """Start a partition; `clock` is the row of kind `partitions`."""
+        self._intervals.setdefault(partition, self._find_interval(_read_now_ms(clock)))
 
     def close(self, partition: int) -> None:
-        """Stop a checkpoint of a partition that belongs to another worker now."""
+        """Stop the checkpoint of a partition."""
         self._intervals.pop(partition, None)
         if self._task is not None and self._task.partition == partition:
             self._task.stopped = True
@@ -95,15 +94,15 @@ class Checkpointer:
             clock: the row of kind `partitions`.
             references: returns references to the rows.
         """
-        now_ms = _now_ms(clock)
-        interval = self._interval(now_ms)
+        now_ms = _read_now_ms(clock)
+        interval = self._find_interval(now_ms)
         if self._task is not None or now_ms is None or interval is None:
             return
-        before = self._intervals.get(partition)
-        if before is None or interval < before:
+        last_interval = self._intervals.get(partition)
+        if last_interval is None or interval < last_interval:
             # The journal is new, or the clock was ahead and has been corrected.
             self._intervals[partition] = interval
-        elif interval > before:
+        elif interval > last_interval:
             self._task = _Task(partition, position, now_ms, interval, references())
             self._task_started.set()
 
@@ -146,9 +145,9 @@ class Checkpointer:
         """Write all pieces; return False if the checkpoint was stopped."""
         encoder = CheckpointEncoder(task.partition, task.position, task.now_ms, self._piece_bytes)
         for keys, values in task.references:
-            rows = _rows_of(task.partition, keys, values)
-            for _ in range(0, len(keys), ROWS_PER_TURN):
-                for piece in encoder.add(islice(rows, ROWS_PER_TURN)):
+            rows = _join_rows(task.partition, keys, values)
+            for _ in range(0, len(keys), ROWS_PER_ITERATION):
+                for piece in encoder.add(islice(rows, ROWS_PER_ITERATION)):
                     if task.stopped:
                         return False
                     await self._publisher.append(TOPIC, task.partition, [piece])
@@ -159,31 +158,29 @@ class Checkpointer:
             await self._publisher.append(TOPIC, task.partition, [piece])
         return True
 
-    def _interval(self, now_ms: int | None) -> int | None:
+    def _find_interval(self, now_ms: int | None) -> int | None:
         return None if now_ms is None else now_ms // self._interval_ms
 
 
-def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[Row]:
+def _join_rows(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[Row]:
     """Yield the rows of a partition, with joined chunks and without the journal position."""
     prefix, position_key = f"{partition}/".encode(), row_key(partition, "", POSITION)
 
     @cache
-    def all_rows() -> dict[bytes, bytes]:
+    def index_values() -> dict[bytes, bytes]:
         return dict(zip(keys, values, strict=True))
 
-    def chunk(key: bytes) -> bytes | None:
-        value = all_rows().get(key)
+    def read_chunk(key: bytes) -> bytes | None:
+        value = index_values().get(key)
         return None if value is None else decompress(value)
 
     for raw, value in zip(keys, values, strict=True):
         if raw.startswith(prefix):
             key = raw.decode()
             if key != position_key and not is_chunk(key):
-                yield key, join_chunks(key, decompress(value), chunk)
+                yield key, join_chunks(key, decompress(value), read_chunk)
 
 
-def _now_ms(row: bytes | None) -> int | None:
-    if row is None:
-        return None
-    read = decode_as(PartitionRow, row)
-    return None if isinstance(read, Refusal) else read.now_ms
+def _read_now_ms(value: bytes | None) -> int | None:
+    row = None if value is None else decode_as(PartitionRow, value)
+    return row.now_ms if isinstance(row, PartitionRow) else None

@@ -3,15 +3,15 @@
     claim(topics, partition)   creates a producer for the partition, and writes a record to each topic
     write_rows(...)            uses that producer; raises LostOwnership after another worker's claim
 
-A worker that was suspended for longer than its session does not know that another one has taken over.
-Its writes would replace newer rows by old ones. Checking a clock before a write is not sufficient,
-because the worker can be suspended between both. So the broker decides: each partition has a producer
-with a transactional id that belongs to the partition. The broker numbers the producers of an id; after
-a record of the newest one, it refuses records of older ones. No transactions are used, so there are no
-transaction markers.
+A worker that was suspended for longer than its session does not know that another worker has taken over.
+Its writes would replace newer rows by old rows. Checking a clock before a write is not sufficient, because
+the worker can be suspended between the check and the write. So the broker decides: each partition has a
+producer with a transactional id that belongs to the partition. The broker numbers the producers of an id.
+After a record of the newest producer, the broker refuses records of older producers. No transactions are
+used, so there are no transaction markers.
 
-Some brokers do not refuse: the embedded one, or one that has forgotten an unused id after a week
-(therefore `CLAIM_S`). So each write also checks that no foreign record precedes it.
+Some brokers do not refuse records: the embedded broker, and a broker that has forgotten an unused id after
+a week (therefore `CLAIM_S`). So each write also checks that no foreign record precedes it.
 """
 
 import asyncio
@@ -26,20 +26,25 @@ from connectors.kafka.partition_records import read_range
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import row_key
 from streams.stage.records import RowChange
-from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, NotAcknowledged, Publisher
+from streams.worker.store.publisher import (
+    LOST_OWNERSHIP_REASONS,
+    LostOwnership,
+    NotAcknowledged,
+    Publisher,
+)
 
 logger = logging.getLogger(__name__)
 
-#: A claim is renewed after this time, in seconds, because brokers forget it after 7 days by default.
+#: A claim is renewed after this time, in seconds, because brokers forget claims after 7 days by default.
 CLAIM_S = 86_400.0
 
 
 class _PartitionPublisher(Publisher):
     async def _connect(self) -> Any:
         producer = await super()._connect()
-        # The producer has its number from the brokers. With its id, aiokafka would use transactions, and
-        # Faust's recovery would wait forever for records at their markers.
-        producer._txn_manager.transactional_id = None  # noqa: SLF001 - aiokafka names no other way
+        # The producer has its number from the brokers already. With the id, aiokafka would use transactions,
+        # and Faust's recovery would wait forever for records at the offsets of transaction markers.
+        producer._txn_manager.transactional_id = None  # noqa: SLF001 - aiokafka has no option
         return producer
 
 
@@ -49,9 +54,8 @@ class _Claim:
     made_at_s: float
     newest_offsets: dict[str, int | None]
     """Last written offset by topic; None: unknown."""
-    writing: int = 0
-    """Number of pending writes."""
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    pending_writes: int = 0
+    is_idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set if there are no pending writes."""
 
     @property
@@ -71,30 +75,29 @@ class FencedPublisher(Publisher):
     async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
         """Claim a partition of topics, so that earlier owners cannot write to it any more.
 
-        All claims of a partition must name the same topic first.
+        All claims of a partition must have the same first topic.
 
         Returns:
-            The offset of the claim's record in each topic; rows of earlier owners are before it.
+            The offset of the claim's record in each topic; rows of earlier owners are before this offset.
         """
         self.release(partition)
         claim = await self._start_claim(topics, partition)
         self._claims[partition] = claim
-        return await self._write_marks(claim, partition)
+        return await self._write_claim_records(claim, partition)
 
     async def _start_claim(self, topics: Sequence[str], partition: int) -> _Claim:
         publisher = _PartitionPublisher(self._settings, transactional_id=f"{topics[0]}-{partition}")
         publisher.written_bytes = self.written_bytes
         await publisher.start()
         claim = _Claim(publisher, time.monotonic(), dict.fromkeys(topics))
-        claim.idle.set()
+        claim.is_idle.set()
         return claim
 
-    async def _write_marks(self, claim: _Claim, partition: int) -> dict[str, int]:
-        """Write the records of a claim (deletions of a row that does not exist); return their
-        offsets."""
+    async def _write_claim_records(self, claim: _Claim, partition: int) -> dict[str, int]:
+        """Write a deletion of a row that does not exist to each topic; return the offsets."""
         topics = list(claim.newest_offsets)
-        mark = [RowChange(row_key(partition, "", "claim"), None)]
-        await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
+        deletion = [RowChange(row_key(partition, "", "claim"), None)]
+        await asyncio.gather(*(self._write(claim, topic, partition, deletion) for topic in topics))
         claimed = {
             topic: offset for topic, offset in claim.newest_offsets.items() if offset is not None
         }
@@ -115,7 +118,7 @@ class FencedPublisher(Publisher):
         """
         claim = self._get_claim(topic, partition)
         if claim.is_old:
-            # Tables are written concurrently; one of the writes renews the claim.
+            # Tables are written concurrently; only one write renews the claim.
             async with self._renewing:
                 claim = self._get_claim(topic, partition)
                 if claim.is_old:
@@ -124,30 +127,32 @@ class FencedPublisher(Publisher):
 
     def _get_claim(self, topic: str, partition: int) -> _Claim:
         claim = self._claims.get(partition)
-        if claim is None:  # it was released meanwhile
-            raise _ownership_error(topic, partition)
+        if claim is None:  # the claim was released meanwhile
+            raise _build_ownership_error(topic, partition)
         return claim
 
-    async def _renew(self, before: _Claim, topic: str, partition: int) -> _Claim:
+    async def _renew(self, old_claim: _Claim, topic: str, partition: int) -> _Claim:
         """Replace an old claim that is still valid."""
-        await before.idle.wait()  # afterwards the brokers refuse its writes
-        claim = await self._start_claim(list(before.newest_offsets), partition)
+        await (
+            old_claim.is_idle.wait()
+        )  # the new claim makes the brokers refuse writes of the old claim
+        claim = await self._start_claim(list(old_claim.newest_offsets), partition)
         try:
-            for claimed_topic, offset in (await self._write_marks(claim, partition)).items():
-                await self._check(
-                    offset, before.newest_offsets[claimed_topic], claimed_topic, partition
-                )
-            self._check_unchanged(before, topic, partition)
+            offsets = await self._write_claim_records(claim, partition)
+            for claimed_topic, offset in offsets.items():
+                last_offset = old_claim.newest_offsets[claimed_topic]
+                await self._check_no_gap(last_offset, offset, claimed_topic, partition)
+            self._check_unchanged(old_claim, topic, partition)
         except BaseException:
             self._stop_later(claim)
             raise
         self._claims[partition] = claim
-        self._stop_later(before)
+        self._stop_later(old_claim)
         return claim
 
     def _check_unchanged(self, claim: _Claim, topic: str, partition: int) -> None:
         if self._claims.get(partition) is not claim:
-            raise _ownership_error(topic, partition)
+            raise _build_ownership_error(topic, partition)
 
     def release(self, partition: int) -> None:
         """Give up the claim of a partition."""
@@ -170,42 +175,43 @@ class FencedPublisher(Publisher):
     async def _write(
         self, claim: _Claim, topic: str, partition: int, changes: Iterable[RowChange]
     ) -> list[int]:
-        claim.writing += 1
-        claim.idle.clear()
+        claim.pending_writes += 1
+        claim.is_idle.clear()
         try:
             offsets = await claim.publisher.write_rows(topic, partition, changes)
         except NotAcknowledged as error:
             from aiokafka.errors import ProducerFenced
 
             if isinstance(error.__cause__, ProducerFenced):
-                raise _ownership_error(topic, partition) from error
+                raise _build_ownership_error(topic, partition) from error
             raise
         finally:
-            claim.writing -= 1
-            if not claim.writing:
-                claim.idle.set()
-        first_offset = offsets[0] if offsets else -1
+            claim.pending_writes -= 1
+            if not claim.pending_writes:
+                claim.is_idle.set()
         if offsets:
-            before = claim.newest_offsets[topic]
+            last_offset = claim.newest_offsets[topic]
             claim.newest_offsets[topic] = offsets[-1] if offsets[-1] >= 0 else None
-            if first_offset >= 0:
-                await self._check(first_offset, before, topic, partition)
+            if offsets[0] >= 0:
+                await self._check_no_gap(last_offset, offsets[0], topic, partition)
         return offsets
 
-    async def _check(self, offset: int, before: int | None, topic: str, partition: int) -> None:
-        """Check that there is no foreign record between the last write and this one."""
-        if before is None or offset == before + 1:
+    async def _check_no_gap(
+        self, last_offset: int | None, offset: int, topic: str, partition: int
+    ) -> None:
+        """Check that there is no foreign record between the last write and a write at `offset`."""
+        if last_offset is None or offset == last_offset + 1:
             return
-        if offset <= before or await read_range(
-            self._settings, topic, partition, before + 1, offset
+        if offset <= last_offset or await read_range(
+            self._settings, topic, partition, last_offset + 1, offset
         ):
-            raise _ownership_error(topic, partition)
+            raise _build_ownership_error(topic, partition)
 
 
-def _ownership_error(topic: str, partition: int) -> LostOwnership:
+def _build_ownership_error(topic: str, partition: int) -> LostOwnership:
     return LostOwnership(
-        f"another worker owns partition {partition} of {topic}, and this one did not notice: "
-        f"{UNKNOWN_OWNER}. Start this worker again; it then reads its partitions again"
+        f"another worker owns partition {partition} of {topic}, and this worker did not notice: "
+        f"{LOST_OWNERSHIP_REASONS}. Start this worker again, so that it reads its partitions again"
     )
 
 

@@ -1,8 +1,8 @@
 """Durability of the cluster stage: journal, then outputs, rows later. So decisions are made once.
 
-A batch is written to the journal first. When that is acknowledged, its outputs are published, while the
-next batch is written to the journal. Rows are written every few seconds (`lazy_rows`); after a crash,
-the batches at the end of the journal are applied to them.
+A batch is written to the journal first. When the journal record is acknowledged, the outputs are published,
+while the next batch is written to the journal. Rows are written every few seconds (`row_writer`); after a
+crash, the last batches of the journal are applied to the rows.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from streams.stage.records import (
     build_dead_letters,
     read_row,
 )
-from streams.worker.packed_messages import to_input
-from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
-from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
+from streams.worker.packed_messages import convert_to_input
+from streams.worker.store.publisher import LOST_OWNERSHIP_REASONS, LostOwnership, Publisher
+from streams.worker.store.row_writer import OwnedPartition, RowWriter
 from streams.worker.store.topic_watch import check_ids
 
 logger = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 
 class JournalFirst:
     topics: tuple[str, ...] = (journal.TOPIC,)
-    """Topics from which state is restored, besides inputs and changelogs."""
+    """Topics that state is restored from, in addition to inputs and changelogs."""
 
-    def __init__(self, settings: KafkaSettings, publisher: Publisher, rows: LazyRows) -> None:
+    def __init__(self, settings: KafkaSettings, publisher: Publisher, rows: RowWriter) -> None:
         self._settings = settings
         self._publisher = publisher
         self._rows = rows
@@ -45,26 +45,23 @@ class JournalFirst:
     async def open(
         self, partition: int, rows: PartitionRows, topic_ids: Mapping[str, str]
     ) -> PartitionRows:
-        """Take over the partition, and apply the newest batches of the journal to its rows.
+        """Take over the partition, and return its rows with the newest batches of the journal.
 
-        Rows that a former owner writes after these rows were read are in the journal as well: they are
-        applied here, and written again. From now on the brokers refuse its rows.
+        The brokers refuse rows of former owners after this call. Rows that a former owner wrote after
+        `rows` were read are in the journal as well, so they are written again.
 
         Args:
             partition: number of the partition.
-            rows: its rows in the tables.
+            rows: rows of the partition in the tables.
             topic_ids: known ids of topics.
-
-        Returns:
-            The newest rows.
 
         Raises:
             DamagedTable: the row with the journal position cannot be read.
             JournalDamaged: the journal cannot be read.
-            TopicChanged: the rows have another id of a topic.
+            TopicChanged: the id of a topic differs from the id in the rows.
         """
         await self._publisher.start()
-        stored_position = self._read_place(
+        stored_position = self._read_position(
             partition, rows.get(row_key(partition, "", POSITION)), topic_ids
         )
         await self._rows.claim(partition)
@@ -75,16 +72,16 @@ class JournalFirst:
             raise journal.JournalDamaged(
                 partition,
                 f"topic {journal.TOPIC}, partition {partition} ends at offset {opening_offset + 1}, but the tables "
-                f"reflect it up to offset {stored_position.offset}: the topic was created again, or the broker has lost "
-                f"records",
+                f"contain its rows up to offset {stored_position.offset}: the topic was created again, or the broker "
+                f"has lost records",
             )
         reader = journal.JournalReader(stored_position, partition)
         changes = await self._publish_tail(
             reader, partition, stored_position.offset + 1, opening_offset + 1
         )
         newest = dict(rows)
-        # Complete rows, to be written by the next flush. Packing them later would need the rows of the
-        # tables, which another rebalance may drop meanwhile.
+        # The next flush writes these complete rows. Packing them later would need the rows of the tables,
+        # which another rebalance may drop meanwhile.
         unwritten = Changes()
         for change in changes.pack_rows(rows.get):
             unwritten.add(change.key, change.value)
@@ -114,18 +111,15 @@ class JournalFirst:
     async def commit(
         self, batches: Sequence[AppliedBatch], positions: Sequence[journal.JournalPosition]
     ) -> None:
-        """Publish the outputs of appended batches, in the order of appending.
-
-        Their rows are written later. Other batches may be appended meanwhile.
-        """
+        """Publish the outputs of appended batches, in order; other batches may be appended meanwhile."""
         await self._publisher.publish(
             chain.from_iterable(batch.result.published for batch in batches)
         )
-        # Not before: a stored journal position means that all outputs up to it are published.
+        # Only now, because all outputs before a stored journal position must be published.
         for batch, position in zip(batches, positions, strict=True):
             owned = self._rows.partitions.get(batch.partition)
             if owned is None or owned.published.epoch != position.epoch:
-                continue  # a later batch has found that another worker owns the partition
+                continue  # a later batch has shown that another worker owns the partition
             owned.published = position
             for row in batch.result.rows:
                 owned.unwritten.add(row.key, row.value)
@@ -134,14 +128,14 @@ class JournalFirst:
         """Write rows that are due; with `force`, all changed rows."""
         await self._rows.flush(force=force)
 
-    def unwritten(self, partition: int) -> Sequence[Changes]:
-        """Return durable changes that the tables may lack, oldest first."""
-        return self._rows.unwritten(partition)
+    def list_unwritten(self, partition: int) -> Sequence[Changes]:
+        """Return durable changes that may be missing in the tables, oldest first."""
+        return self._rows.list_unwritten(partition)
 
     def close(self, partition: int) -> None:
         self._rows.close(partition)
 
-    def _read_place(
+    def _read_position(
         self, partition: int, value: bytes | None, topic_ids: Mapping[str, str]
     ) -> journal.JournalPosition:
         if value is None:
@@ -151,16 +145,16 @@ class JournalFirst:
         return journal.JournalPosition(row.epoch, row.sequence, row.offset)
 
     async def _publish_tail(
-        self, reader: journal.JournalReader, partition: int, begin: int, end: int
+        self, reader: journal.JournalReader, partition: int, first: int, end: int
     ) -> Changes:
         """Publish the outputs of a range of the journal; return its rows."""
         changes = Changes()
         async for entries in read_pieces(
-            self._settings, journal.TOPIC, partition, begin, end, _refuse_deleted
+            self._settings, journal.TOPIC, partition, first, end, _refuse_deleted
         ):
             tail = journal.read_tail(reader, ((entry.offset, entry.value) for entry in entries))
-            dead = _build_foreign_letters(reader, partition, entries)
-            await self._publisher.publish((*tail.outputs, *dead))
+            dead_letters = _build_foreign_letters(reader, entries)
+            await self._publisher.publish((*tail.outputs, *dead_letters))
             for key, value in tail.rows.items():
                 changes.add(key, value)
         return changes
@@ -182,7 +176,7 @@ class JournalFirst:
                 f"topic {journal.TOPIC}, partition {partition} ended at offset {position.offset + 1} and now ends "
                 f"at {offset + 1}: the topic was created again, or the broker has lost records",
             )
-        # The time before the append, because another worker may take over during it.
+        # The time before the append, because another worker may take over during the append.
         owned.owned_at_s = began_s
         return owned.appended
 
@@ -192,44 +186,44 @@ class JournalFirst:
         """Read the records of another writer; return the new position.
 
         Raises:
-            LostOwnership: the writer is a newer owner of the partition, not an older one.
+            LostOwnership: the other writer is a newer owner of the partition.
         """
         reader = journal.JournalReader(position, partition)
-        dead: list[OutputRecord] = []
+        dead_letters: list[OutputRecord] = []
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, position.offset + 1, end, _refuse_deleted
         ):
             for entry in entries:
                 reader.feed(entry.offset, entry.value)
-            dead += _build_foreign_letters(reader, partition, entries)
-        now = reader.position
-        if now.epoch != position.epoch:
+            dead_letters += _build_foreign_letters(reader, entries)
+        epoch = reader.position.epoch
+        if epoch != position.epoch:
             self.close(partition)
             raise LostOwnership(
-                f"another worker took over partition {partition} at journal offset {now.epoch}, and this one "
-                f"(epoch {position.epoch}) did not notice: {UNKNOWN_OWNER}. Its decisions since then do not "
-                "count; start this worker again"
+                f"another worker took over partition {partition} at journal offset {epoch}, and this worker (epoch "
+                f"{position.epoch}) did not notice: {LOST_OWNERSHIP_REASONS}. Later decisions of this worker have no "
+                "effect; start it again"
             )
-        await self._publisher.publish(dead)
-        return now
+        await self._publisher.publish(dead_letters)
+        return reader.position
 
 
 def _refuse_deleted(gap: Gap) -> None:
     raise journal.JournalDamaged(
         gap.partition,
-        f"the journal offsets {gap.first_offset} to {gap.next_offset - 1} were deleted; the retention may be "
-        f"shorter than the time without a worker",
+        f"the journal offsets {gap.first_offset} to {gap.next_offset - 1} were deleted; no worker may have run for "
+        f"longer than the retention",
     )
 
 
 def _build_foreign_letters(
-    reader: journal.JournalReader, partition: int, entries: Collection[Record]
+    reader: journal.JournalReader, entries: Collection[Record]
 ) -> list[OutputRecord]:
-    """Return dead letters for the foreign records among the entries that were read last."""
-    records = {entry.offset: to_input(entry) for entry in entries}
-    dead: list[OutputRecord] = []
+    """Return dead letters for the foreign records among the newest entries."""
+    records = {entry.offset: convert_to_input(entry) for entry in entries}
+    dead_letters: list[OutputRecord] = []
     for foreign in reader.take_foreign():
         reason = foreign.refusal.reason
         logger.warning("journal offset %d was skipped: %s", foreign.offset, reason)
-        dead += build_dead_letters(records[foreign.offset], foreign.refusal)
-    return dead
+        dead_letters += build_dead_letters(records[foreign.offset], foreign.refusal)
+    return dead_letters

@@ -1,8 +1,8 @@
 """Makes applied batches durable in order, in two steps: journal, then outputs.
 
 The steps overlap: while the outputs of a batch are published, the next batch is written to the journal,
-and another one is applied to the state in memory. A batch is reported and acknowledged after all batches
-before it. If a batch cannot be made durable, the pipeline ends, and later batches are dropped.
+and a third batch is applied to the state in memory. A batch is reported and acknowledged after all earlier
+batches. If a batch cannot be made durable, the pipeline ends, and later batches are dropped.
 """
 
 import asyncio
@@ -42,21 +42,21 @@ class Pipeline:
     def __init__(self, durability: JournalFirst | WriteThrough) -> None:
         self._durability = durability
         self._applied: asyncio.Queue[PendingBatch] = asyncio.Queue()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._journaled: asyncio.Queue[tuple[PendingBatch, list[JournalPosition]]] = asyncio.Queue()
         """At most one element."""
         self._pending: deque[PendingBatch] = deque()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._ended = False
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._has_ended = False
 
     @property
     def busy_since_s(self) -> float | None:
-        """When the oldest pending batch began, by the monotonic clock; None: there is none."""
+        """When the oldest pending batch began, by the monotonic clock; None: no batch is pending."""
         return self._pending[0].began_s if self._pending else None
 
-    def pending_rows(self, partition: int) -> Iterator[RowChange]:
+    def list_pending_rows(self, partition: int) -> Iterator[RowChange]:
         """Yield the rows that pending batches have changed, in order."""
         for pending in self._pending:
             for batch in pending.batches:
@@ -64,29 +64,29 @@ class Pipeline:
                     yield from batch.result.rows
 
     async def wait_for_room(self) -> None:
-        """Wait until another batch may be applied; for one caller at a time. Raises StageEnded."""
-        await self._room.wait()
+        """Wait until another batch may be applied. Raises StageEnded."""
+        await self._has_room.wait()
         self._check_running()
 
     def add(self, pending: PendingBatch) -> None:
         """Add batches that were applied immediately after `wait_for_room`. Raises StageEnded."""
         self._check_running()
         self._pending.append(pending)
-        self._idle.clear()
+        self._is_idle.clear()
         self._applied.put_nowait(pending)
         if self._applied.qsize() > AHEAD_MAX:
-            self._room.clear()
+            self._has_room.clear()
 
     def _check_running(self) -> None:
-        if self._ended:
+        if self._has_ended:
             raise StageEnded("the stage has ended; its last batches are not durable")
 
     async def journal_all(self) -> None:
-        """Write batches to the journal until cancelled, at most one ahead of `commit_all`."""
+        """Write batches to the journal until cancelled, at most one batch ahead of `commit_all`."""
         while True:
             pending = await self._applied.get()
             if self._applied.qsize() <= AHEAD_MAX:
-                self._room.set()
+                self._has_room.set()
             positions = await self._durability.append(pending.batches)
             await self._journaled.join()
             self._journaled.put_nowait((pending, positions))
@@ -100,7 +100,7 @@ class Pipeline:
             self._pending.popleft()
             self._journaled.task_done()
             if not self._pending:
-                self._idle.set()
+                self._is_idle.set()
 
     async def flush_rows(self) -> None:
         """Write rows when they are due, until cancelled."""
@@ -109,15 +109,14 @@ class Pipeline:
             await self._durability.flush()
 
     async def make_durable(self) -> None:
-        """Wait until everything is durable, and write all rows; nothing may be added meanwhile."""
-        await self._idle.wait()
+        """Wait until all batches are durable, and write all rows; no batch may be added meanwhile."""
+        await self._is_idle.wait()
         await self._durability.flush(force=True)
 
     def drop_pending(self) -> None:
-        """Drop pending batches."""
-        self._ended = True
+        self._has_ended = True
         while not self._applied.empty():
             self._applied.get_nowait()
-        self._room.set()
+        self._has_room.set()
         self._pending.clear()
-        self._idle.set()
+        self._is_idle.set()

@@ -1,10 +1,10 @@
 """Writes the records of a stage to Kafka.
 
 Faust's producer is slow, and does not report when a batch is durable. A call of `Publisher` returns when
-the brokers have acknowledged all its records. Records of one partition are passed to the producer
-together, because a call per record costs more than a decision. They keep their order, even after retries,
-and are written once. If a record cannot be written, the worker must stop, because its state in memory is
-not durable.
+the brokers have acknowledged all records of the call. Records of one partition are passed to the producer
+together, because a call per record costs more than a decision. Records keep their order, even after
+retries, and are written once. If a record cannot be written, the worker must stop, because its state in
+memory is not durable.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
 from streams.stage.records import OutputRecord, RowChange
 
-#: Most bytes in one batch of the producer; a larger record is a batch of its own.
+#: Most bytes in one batch of the producer; a larger record is a separate batch.
 _BATCH_BYTES = 512 * 1024
 
-#: Topic, key, value, partition (None: of the key), timestamp (None: now).
+#: Topic, key, value, partition (None: chosen by the key), timestamp (None: now).
 _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 #: Possible reasons of `LostOwnership`.
-UNKNOWN_OWNER = (
-    "it was silent for longer than the session timeout, a worker of another LOADSTREAM_WORKER_STAGES (and so "
-    "of another consumer group) runs as well, or the partition was reset"
+LOST_OWNERSHIP_REASONS = (
+    "it sent no heartbeat for longer than the session timeout, a worker with another LOADSTREAM_WORKER_STAGES (and "
+    "so with another consumer group) runs as well, or the partition was reset"
 )
 
 
@@ -48,7 +48,7 @@ class Publisher:
         self._options = options
         self._producer: Any = None
         self._starting = asyncio.Lock()
-        self._counts: dict[str, int] = {}
+        self._partition_counts: dict[str, int] = {}
         self._separate: list[Publisher] = []
         self.written_bytes: Counter[str] = Counter()
         """Bytes of keys and values by topic."""
@@ -65,8 +65,8 @@ class Publisher:
     def is_running(self) -> bool:
         return self._producer is not None
 
-    def separate(self) -> "Publisher":
-        """Return another publisher, which starts and stops with this one; they do not delay each other."""
+    def create_separate(self) -> "Publisher":
+        """Return a publisher that starts and stops with this one; they do not delay each other."""
         other = Publisher(self._settings)
         other.written_bytes = self.written_bytes
         self._separate.append(other)
@@ -98,19 +98,19 @@ class Publisher:
     async def write_rows(
         self, topic: str, partition: int, changes: Iterable[RowChange]
     ) -> list[int]:
-        """Write row changes to a changelog in order, otherwise like `publish`."""
+        """Write row changes to a changelog in order; return and raise as `publish` does."""
         return await self._deliver(
             (topic, change.key.encode(), change.value, partition, None) for change in changes
         )
 
     async def append(self, topic: str, partition: int, values: Iterable[bytes]) -> int:
-        """Write records with the partition as key, in order; return the offset of the last one."""
+        """Write records with the partition as key, in order; return the offset of the last record."""
         key = str(partition).encode()
         offsets = await self._deliver((topic, key, value, partition, None) for value in values)
-        newest = max(offsets)
-        if newest < 0:
+        last_offset = max(offsets)
+        if last_offset < 0:
             raise NotAcknowledged(f"the broker did not report the offsets of records in {topic}")
-        return newest
+        return last_offset
 
     async def _deliver(self, records: Iterable[_Record]) -> list[int]:
         by_partition: dict[tuple[str, int], list[tuple[int, _Record]]] = defaultdict(list)
@@ -150,20 +150,20 @@ class Publisher:
         topic, partition = topic_partition
         sent: list[tuple[list[int], Any]] = []
         remaining = iter(numbered)
-        following = next(remaining, None)
+        next_record = next(remaining, None)
         try:
-            while following is not None:
+            while next_record is not None:
                 builder = self._producer.create_batch()
                 numbers = []
-                while following is not None:
-                    number, (_, key, value, _, timestamp_ms) = following
+                while next_record is not None:
+                    number, (_, key, value, _, timestamp_ms) = next_record
                     if builder.append(key=key, value=value, timestamp=timestamp_ms) is None:
                         break
                     numbers.append(number)
-                    following = next(remaining, None)
+                    next_record = next(remaining, None)
                 sent.append((numbers, await self._send_batch(builder, topic, partition)))
         finally:
-            # Also if a later batch was not accepted: wait for the earlier ones.
+            # Wait for the sent batches, even if a later batch was not accepted.
             answers = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
         for (numbers, _), answer in zip(sent, answers, strict=True):
             if isinstance(answer, BaseException):
@@ -173,7 +173,7 @@ class Publisher:
                     offsets[number] = answer.offset + index
 
     async def _send_batch(self, batch: Any, topic: str, partition: int) -> Any:
-        """Pass a batch to the producer, and return its future; waits while no broker answers."""
+        """Pass a batch to the producer, and return its future; wait while no broker answers."""
         return await ask_until_answered(
             # An error means that the producer has not accepted the batch.
             lambda: self._producer.send_batch(batch, topic, partition=partition),
@@ -181,10 +181,10 @@ class Publisher:
         )
 
     async def _count_partitions(self, topic: str) -> int:
-        count = self._counts.get(topic)
+        count = self._partition_counts.get(topic)
         if count is None:
             partitions = await ask_until_answered(
                 lambda: self._producer.partitions_for(topic), f"finding partitions of {topic}"
             )
-            count = self._counts[topic] = len(partitions)
+            count = self._partition_counts[topic] = len(partitions)
         return count

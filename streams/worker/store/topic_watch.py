@@ -1,16 +1,16 @@
 """Checks that the topics of a stage have not been changed or replaced.
 
-Every few seconds it requests all topics of the stage from the brokers: inputs, outputs, journal and
-changelogs. A topic that is missing, or has another number of partitions or another id, stops the worker.
-A topic that was deleted and created again has another id, and its offsets mean other records. At the next
+Every few seconds `TopicWatch` requests all topics of the stage from the brokers: inputs, outputs, journal
+and changelogs. If a topic is missing, or its id or number of partitions has changed, the worker stops. A
+topic that was deleted and created again has another id and other records at the same offsets. At the next
 start, `check_ids` tells which partitions must be reset.
 
 If topics refuse writes, because too few replicas are in sync, this is reported as a problem: the worker
 is not ready and waits.
 
-aiokafka does not support topic ids, so this module uses librdkafka, in a thread. Brokers without ids
-(Kafka before 2.8, the embedded broker) do not show that a topic was created again, unless a partition
-ends too early (`check_ends`).
+aiokafka does not support topic ids, so this module uses librdkafka in a thread. With brokers without ids
+(Kafka before 2.8, the embedded broker), only `check_ends` can detect that a topic was created again: a
+partition ends too early.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 CHECK_INTERVAL_S = 5.0
 #: Timeout of a request, in seconds.
 ANSWER_S = 5.0
-#: The id that a broker without topic ids returns.
+#: The id returned by a broker without topic ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -53,25 +53,25 @@ class TopicFacts:
     topic_id: str = ""
     """The id as Kafka's tools print it; empty: unknown."""
     in_sync: int = 0
-    """Smallest number of replicas in sync, among partitions that lack some."""
-    is_short: bool = False
-    """Whether any partition lacks replicas in sync."""
+    """Smallest number of replicas in sync among partitions with missing replicas."""
+    lacks_replicas: bool = False
+    """Whether any partition has replicas that are not in sync."""
 
 
 class TopicWatch:
     """Checks the topics of a stage."""
 
     def __init__(
-        self, kafka: KafkaSettings, state: Collection[str], others: Collection[str] = ()
+        self, kafka: KafkaSettings, state: Collection[str], outputs: Collection[str] = ()
     ) -> None:
-        """`state` has the topics that the stage's state depends on; `others` those that it writes."""
+        """`state` are the topics that the stage's state depends on; `outputs` are further topics."""
         self._settings = kafka
         self._state = frozenset(state)
-        self._names = sorted({*state, *others})
+        self._names = sorted({*state, *outputs})
         self._admin: Any = None
         self._has_ids = True
-        self._short: dict[str, tuple[int, int]] = {}
-        """Replicas in sync and required ones, of topics that refuse writes."""
+        self._refusing: dict[str, tuple[int, int]] = {}
+        """Present and required replicas in sync of topics that refuse writes."""
         self.ids: dict[str, str] = {}
         """Known ids of the topics."""
 
@@ -85,32 +85,32 @@ class TopicWatch:
         while True:
             if await self.check_once(in_sync=True):
                 partitions.problems.report("topics", self._find_problems())
-            if self._short:
+            if self._refusing:
                 partitions.writes_refused_at_s = time.monotonic()
             await asyncio.sleep(CHECK_INTERVAL_S)
 
     def _find_problems(self) -> dict[str, str]:
-        short = [
+        topics = [
             f"{name} ({in_sync} in sync, {needed} needed)"
-            for name, (in_sync, needed) in sorted(self._short.items())
+            for name, (in_sync, needed) in sorted(self._refusing.items())
         ]
-        if not short:
+        if not topics:
             return {}
         return {
-            "replicas in sync": f"topics refuse writes, because too few replicas are in sync: {', '.join(short)}. "
+            "replicas in sync": f"topics refuse writes, because too few replicas are in sync: {', '.join(topics)}. "
             "The worker waits for the other replicas"
         }
 
     async def check_once(self, *, in_sync: bool = False) -> bool:
         """Check once; return False if no broker answered in time. Raises TopicChanged.
 
-        `in_sync`: check replicas as well, which takes longer.
+        With `in_sync`, replicas are checked as well, which takes longer.
         """
         try:
-            topics = await asyncio.to_thread(self._read)
+            topics = await asyncio.to_thread(self._read_topics)
             if in_sync:
-                needed = await asyncio.to_thread(self._read_needed, topics)
-                self._short = {
+                needed = await asyncio.to_thread(self._read_required_replicas, topics)
+                self._refusing = {
                     name: (topics[name].in_sync, count)
                     for name, count in needed.items()
                     if topics[name].in_sync < count
@@ -124,7 +124,7 @@ class TopicWatch:
         return True
 
     def check(self, topics: Mapping[str, TopicFacts]) -> None:
-        """Compare the topics with their expected state, and remember new ids. Raises TopicChanged."""
+        """Compare the topics with the expected state, and remember new ids. Raises TopicChanged."""
         for name in self._names:
             facts, expected = topics.get(name), self._settings.partitions
             if facts is None:
@@ -133,17 +133,17 @@ class TopicWatch:
                 )
             if facts.topic_id and self.ids.setdefault(name, facts.topic_id) != facts.topic_id:
                 raise TopicChanged(
-                    f"topic {name} was deleted and created again. Start the worker again: it then tells which "
-                    "partitions must be reset"
+                    f"topic {name} was deleted and created again. Start the worker again: its log then names the "
+                    "partitions to reset"
                 )
             if facts.partitions != expected:
                 raise TopicChanged(
                     f"topic {name} has {facts.partitions} partitions; expected {expected}, because otherwise keys "
-                    "hash to other partitions. Stop its producers, delete it, create it with `loadstream topic "
-                    "create`, and start the worker again"
+                    "hash to other partitions. Stop the producers of the topic, delete it, create it with `loadstream "
+                    "topic create`, and start the worker again"
                 )
 
-    def _read(self) -> dict[str, TopicFacts]:
+    def _read_topics(self) -> dict[str, TopicFacts]:
         admin = self._connect()
         if self._has_ids:
             return self._describe_topics()
@@ -189,17 +189,17 @@ class TopicWatch:
                 len(topic.partitions),
                 "" if topic_id == _NO_ID else topic_id,
                 in_sync=min((len(partition.isr) for partition in missing), default=0),
-                is_short=bool(missing),
+                lacks_replicas=bool(missing),
             )
         return topics
 
-    def _read_needed(self, topics: Mapping[str, TopicFacts]) -> dict[str, int]:
-        """Return the required number of replicas in sync, if known, for topics that lack some."""
+    def _read_required_replicas(self, topics: Mapping[str, TopicFacts]) -> dict[str, int]:
+        """Return the required number of replicas in sync, if known, of topics with missing replicas."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        short = [name for name, facts in topics.items() if facts.is_short]
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in short]
+        names = [name for name, facts in topics.items() if facts.lacks_replicas]
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         needed = {}
         answers = (
             self._admin.describe_configs(resources, request_timeout=ANSWER_S) if resources else {}
@@ -211,29 +211,29 @@ class TopicWatch:
                 )
             except (KafkaException, TimeoutError) as error:
                 logger.debug("the settings of topic %s are unknown: %s", resource.name, error)
-        if len(needed) < len(short):
-            # A client may continue to ask a dead broker; a new client asks the others.
+        if len(needed) < len(names):
+            # A client may continue to ask a dead broker; a new client asks other brokers.
             self._admin = None
         return needed
 
 
-def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int) -> None:
-    """Compare ids of topics that are stored in a partition's rows with the present ones.
+def check_ids(stored: Mapping[str, str], present: Mapping[str, str], partitions: int) -> None:
+    """Compare stored ids of topics with the present ids.
 
     Args:
-        before: stored ids by topic, if known.
-        now: present ids, if known.
+        stored: known ids by topic in a partition's rows.
+        present: known ids by topic.
         partitions: number of partitions.
 
     Raises:
-        TopicChanged: a topic has another id.
+        TopicChanged: the id of a topic has changed.
     """
-    for name, was in sorted(before.items()):
-        if now.get(name, was) != was:
-            every = " ".join(map(str, range(partitions)))
+    for name, topic_id in sorted(stored.items()):
+        if present.get(name, topic_id) != topic_id:
+            all_partitions = " ".join(map(str, range(partitions)))
             raise TopicChanged(
                 f"topic {name} was deleted and created again, so the stored offsets mean other records. "
-                f"{advise_reset(every)}"
+                f"{advise_reset(all_partitions)}"
             )
 
 

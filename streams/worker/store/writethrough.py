@@ -1,9 +1,10 @@
 """Durability of the aggregate stage: outputs, then all changed rows.
 
-After a crash between the two, the same outputs are published again. A worker that takes over a partition
-first claims its changelog, so that former owners cannot write rows (see `fence`), and reads the rows that
-they have written since Faust recovered the table. A former owner that continues publishes outputs of at
-most one batch, which equal those of its successor, and fails when it writes rows.
+After a crash between these steps, the same outputs are published again. A worker that takes over a
+partition first claims its changelog, so that former owners cannot write rows (see `fence`). Then it reads
+the rows that former owners have written since Faust recovered the table. A former owner that continues
+publishes the outputs of at most one batch, which its successor publishes as well, and fails when it writes
+rows.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from streams.worker.tables import RowTable
 
 class WriteThrough:
     topics: tuple[str, ...] = ()
-    """Topics from which state is restored, besides inputs and changelogs."""
+    """Topics that state is restored from, in addition to inputs and changelogs."""
 
     def __init__(
         self, settings: KafkaSettings, publisher: FencedPublisher, table: RowTable
@@ -42,24 +43,24 @@ class WriteThrough:
 
         Raises:
             DamagedTable: a row cannot be read.
-            TopicChanged: the rows have another id of a topic.
+            TopicChanged: the id of a topic differs from the id in the rows.
         """
         await self._publisher.start()
         changelog = self._table.changelog
         claimed = await self._publisher.claim([changelog], partition)
-        recovered = self._table.recovered(partition)
+        recovered = self._table.get_recovered_offset(partition)
         entries = await read_range(
             self._settings, changelog, partition, recovered + 1, claimed[changelog]
         )
-        self._table.store([self._change(entry) for entry in entries])
-        newest = self._table.rows([partition])[partition]
-        changes = self._table.remove_orphans(partition)
+        self._table.store([_decode_change(entry) for entry in entries])
+        newest = self._table.read_rows([partition])[partition]
+        changes = self._table.list_orphan_removals(partition)
         key = row_key(partition, "", "topics")
-        stored_ids = _ids(key, newest.pop(key, None))
+        stored_ids = _read_topic_ids(key, newest.pop(key, None))
         check_ids(stored_ids, topic_ids, self._settings.partitions)
         if stored_ids != topic_ids:
             changes.append(RowChange(key, encode(TopicIds(ids=dict(topic_ids)))))
-        await self._put(partition, changes)
+        await self._write(partition, changes)
         return newest
 
     async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPosition]:
@@ -73,32 +74,35 @@ class WriteThrough:
         await self._publisher.publish(
             chain.from_iterable(batch.result.published for batch in batches)
         )
-        await asyncio.gather(*(self._write(batch) for batch in batches))
+        await asyncio.gather(
+            *(
+                self._write(batch.partition, self._table.split_changes(batch.result.rows))
+                for batch in batches
+            )
+        )
 
     async def flush(self, *, force: bool = False) -> None:
-        """Do nothing: all rows are written."""
+        """Do nothing, because `commit` writes all rows."""
 
-    def unwritten(self, partition: int) -> Sequence[Changes]:
+    def list_unwritten(self, partition: int) -> Sequence[Changes]:
         return ()
 
     def close(self, partition: int) -> None:
         self._publisher.release(partition)
 
-    async def _write(self, batch: AppliedBatch) -> None:
-        await self._put(batch.partition, self._table.records(batch.result.rows))
-
-    async def _put(self, partition: int, records: Sequence[RowChange]) -> None:
+    async def _write(self, partition: int, records: Sequence[RowChange]) -> None:
         if records:
             await self._publisher.write_rows(self._table.changelog, partition, records)
             self._table.store(records)
 
-    def _change(self, entry: Record) -> RowChange:
-        try:
-            return RowChange((entry.key or b"").decode(), entry.value)
-        except UnicodeDecodeError:
-            raise DamagedTable(repr(entry.key), "the key is not UTF-8") from None
+
+def _decode_change(entry: Record) -> RowChange:
+    try:
+        return RowChange((entry.key or b"").decode(), entry.value)
+    except UnicodeDecodeError:
+        raise DamagedTable(repr(entry.key), "the key is not UTF-8") from None
 
 
-def _ids(key: str, value: bytes | None) -> Mapping[str, str]:
+def _read_topic_ids(key: str, value: bytes | None) -> Mapping[str, str]:
     ids: Mapping[str, str] = {} if value is None else read_row(key, value).ids
     return ids

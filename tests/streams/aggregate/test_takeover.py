@@ -133,10 +133,10 @@ async def test_rows_written_before_the_partition_was_claimed_are_not_lost(
     async with owners(clean_kafka.settings, 2) as (before, successor):
         await before.open()
         await before.go_on(first)
-        recovered = before.table.rows([0])[0]
+        recovered = before.table.read_rows([0])[0]
         await before.go_on(gone)
         opened = await successor.durability.open(0, dict(recovered), {})
-        assert opened == before.table.rows([0])[0] != recovered
+        assert opened == before.table.read_rows([0])[0] != recovered
         successor.stage = aggregate_stage(opened, limits=LIMITS)
         await successor.go_on(back)
         with pytest.raises(LostOwnership):

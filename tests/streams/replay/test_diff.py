@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.replay.diff import NOTHING, compare
+from streams.replay.diff import NOTHING, compare_values
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ from streams.replay.diff import NOTHING, compare
         ({"a": 1}, {"a": 1.0}, ["a"]),
         ({"a": 1}, {"a": True}, ["a"]),
         ([{"a": 1}], [{"a": 2}], ["[0].a"]),
-        ({"a": 1}, NOTHING, ["the whole"]),
-        (b"no JSON", {"a": 1}, ["the whole"]),
-        ({"a": 1}, {"a": 1}, ["the whole"]),
+        ({"a": 1}, NOTHING, ["the whole value"]),
+        (b"no JSON", {"a": 1}, ["the whole value"]),
+        ({"a": 1}, {"a": 1}, ["the whole value"]),
     ],
 )
 def test_paths_lead_to_the_differences(recorded: Any, replayed: Any, names: list[str]) -> None:
-    assert [difference.name for difference in compare(recorded, replayed)] == names
+    assert [difference.name for difference in compare_values(recorded, replayed)] == names

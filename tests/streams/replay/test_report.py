@@ -3,7 +3,7 @@
 import pytest
 
 from streams.replay.diff import TEXT_CHARS_MAX
-from streams.replay.report import MISMATCHES_MAX, ReplayResult, exit_code, format_lines
+from streams.replay.report import MISMATCHES_MAX, ReplayResult, choose_exit_code, format_lines
 from streams.replay.verify import Difference, ReplaySummary
 from tests.streams.builders import metric, node, request, tick
 from tests.streams.journaled import Journaled, altered
@@ -29,7 +29,7 @@ _GONE = ReplayResult(3, _SOME, problem="offset 3 is gone")
     ],
 )
 def test_only_complete_comparisons_are_equal(verdicts: list[ReplayResult], code: int) -> None:
-    assert exit_code(verdicts) == code
+    assert choose_exit_code(verdicts) == code
 
 
 def _different() -> ReplayResult:

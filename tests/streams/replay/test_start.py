@@ -7,7 +7,7 @@ import pytest
 
 from streams.replay import start
 from streams.replay.recorded import NotReplayable
-from streams.replay.start import find_beginning, find_oldest_checkpoint
+from streams.replay.start import choose_checkpoint, find_oldest_checkpoint
 from tests.streams.builders import at, node, request, tick
 from tests.streams.journaled import Journaled
 from tests.streams.world import Log
@@ -24,7 +24,7 @@ class Broker:
     read_pieces: int = 0
     """Pieces of checkpoints that were read."""
 
-    def extent(self, topic: str) -> tuple[int, int]:
+    def read_extent(self, topic: str) -> tuple[int, int]:
         """First and next offset."""
         return self.first.get(topic, 0), len(self.topics.get(topic, []))
 
@@ -56,7 +56,7 @@ def _history(minutes: int = 10, every: int = 3) -> tuple[Broker, list[int]]:
 
 
 def _begun_at(broker: Broker, from_ms: int | None = None) -> int | None:
-    beginning = find_beginning(broker, 0, from_ms)
+    beginning = choose_checkpoint(broker, 0, from_ms)
     return None if beginning is None else beginning.position.offset
 
 
@@ -106,7 +106,7 @@ def test_a_checkpoint_of_another_journal_is_not_used() -> None:
     with pytest.raises(
         NotReplayable, match="3 are complete, 2 of them with a position in the journal"
     ):
-        find_beginning(broker, 0, None)
+        choose_checkpoint(broker, 0, None)
 
 
 def test_a_reset_partition_is_replayed_only_from_a_checkpoint() -> None:
@@ -115,7 +115,7 @@ def test_a_reset_partition_is_replayed_only_from_a_checkpoint() -> None:
     again.apply([log.record(tick(60)), log.record(request("p1"))])
     topics: dict[str, list[bytes | None]] = {"journal": [b"stray", *again.journal]}
     with pytest.raises(NotReplayable, match="the partition was reset"):
-        find_beginning(Broker(topics), 0, None)
+        choose_checkpoint(Broker(topics), 0, None)
     topics["journal"] = [*again.journal]
     checkpoint = again.checkpoint
     topics["checkpoints"] = [*again.pieces()]
@@ -126,17 +126,17 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
     broker, _ = _history()
     broker.first["journal"] = 2
     with pytest.raises(NotReplayable) as caught:
-        find_beginning(broker, 0, at(120))
+        choose_checkpoint(broker, 0, at(120))
     words = str(caught.value)
     assert (
         "journal offsets 0 to 1 are missing, and there is no usable checkpoint before 2025-10-09T08:55:20"
         in words
     )
-    assert "possible from 2025-10-09T08:56:20.000Z on: choose a later time, or none" in words
+    assert "possible from 2025-10-09T08:56:20.000Z on: choose a later time, or no time" in words
     broker.topics["checkpoints"] = [b"", *broker.topics["checkpoints"][:1]]
     for from_ms in (None, at(120)):
         with pytest.raises(NotReplayable) as caught:
-            find_beginning(broker, 0, from_ms)
+            choose_checkpoint(broker, 0, from_ms)
         words = str(caught.value)
         assert "0 are complete" in words
         assert "1 are incomplete; 1 records are unreadable" in words
@@ -147,7 +147,7 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
 def test_only_checkpoints_around_the_requested_one_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(start, "_FIRST_READ", 8)
+    monkeypatch.setattr(start, "_FIRST_READ_PIECES", 8)
     broker, offsets = _history(200, every=1)
     broker.first["journal"] = 2
     assert _begun_at(broker) == offsets[0]

@@ -1,7 +1,7 @@
 import pytest
 
 from connectors.kafka import extents
-from streams.worker.store import lazy_rows, topic_watch
+from streams.worker.store import row_writer, topic_watch
 
 #: Longer than a crowded machine keeps a test waiting, in seconds.
 _LONG_S = 120.0
@@ -13,4 +13,4 @@ def _a_slow_machine_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     partition."""
     for module in (extents, topic_watch):
         monkeypatch.setattr(module, "ANSWER_S", _LONG_S)
-    monkeypatch.setattr(lazy_rows, "OWNED_S", _LONG_S)
+    monkeypatch.setattr(row_writer, "OWNED_S", _LONG_S)

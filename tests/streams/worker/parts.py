@@ -34,7 +34,7 @@ class NoBroker(WriteThrough):
     async def flush(self, *, force: bool = False) -> None:
         return None
 
-    def unwritten(self, partition: int) -> Sequence[Changes]:
+    def list_unwritten(self, partition: int) -> Sequence[Changes]:
         return ()
 
     def close(self, partition: int) -> None:
@@ -96,6 +96,6 @@ class RecordingIntake(Intake):
         if self._in_time and self._holds_records:
             self.positions[topic] = end - 1
         if self._in_time:
-            following = self.partitions.following(topic, partition)
-            self.partitions.pass_over({(topic, partition, following): end})
+            following = self.partitions.next_offset(topic, partition)
+            self.partitions.skip_empty({(topic, partition, following): end})
         return self._in_time

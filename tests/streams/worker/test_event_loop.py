@@ -1,4 +1,4 @@
-"""Work in the background takes short turns, and garbage collection leaves lasting state alone."""
+"""Background work takes short time slices, and garbage collection leaves lasting state alone."""
 
 import asyncio
 import gc
@@ -10,24 +10,24 @@ import pytest
 
 from streams.worker import event_loop
 from streams.worker.event_loop import (
-    Pace,
+    TimeSlice,
     without_garbage_collection,
 )
 
 
-def _work(turn: Pace) -> float:
+def _work(time_slice: TimeSlice) -> float:
     began_s = time.perf_counter()
-    while not turn.is_over:
+    while not time_slice.is_over:
         pass
     return time.perf_counter() - began_s
 
 
-async def test_a_rest_is_longer_than_the_turn_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rest_is_longer_than_the_slice_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loop, "REST_MAX_S", 60.0)
-    turn = Pace()
-    worked_s = _work(turn)
+    time_slice = TimeSlice()
+    worked_s = _work(time_slice)
     began_s = time.perf_counter()
-    await turn.rest()
+    await time_slice.rest()
     assert time.perf_counter() - began_s >= 2 * worked_s
 
 
@@ -35,12 +35,12 @@ async def test_urgent_work_yields_once_without_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
-    monkeypatch.setattr(event_loop, "SHARE", 1e-9)
-    turn = Pace()
-    _work(turn)
+    monkeypatch.setattr(event_loop, "BUSY_SHARE", 1e-9)
+    time_slice = TimeSlice()
+    _work(time_slice)
     met = asyncio.Event()
     asyncio.get_running_loop().call_soon(met.set)
-    await turn.rest(hurry=True)
+    await time_slice.rest(hurry=True)
     assert met.is_set()
 
 

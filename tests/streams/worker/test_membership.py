@@ -63,14 +63,18 @@ def _consumer(coordinator: _Coordinator | None) -> Any:
 async def test_a_client_reports_the_state_of_its_coordinator() -> None:
     refused = GroupAuthorizationFailedError(APP_ID)
     assert (
-        read_group_status(None) == read_group_status(_consumer(None)) == GroupStatus(member=False)
+        read_group_status(None)
+        == read_group_status(_consumer(None))
+        == GroupStatus(is_member=False)
     )
-    assert read_group_status(_consumer(_Coordinator())) == GroupStatus(member=False)
-    assert read_group_status(_consumer(_Coordinator(3))) == GroupStatus(member=True)
+    assert read_group_status(_consumer(_Coordinator())) == GroupStatus(is_member=False)
+    assert read_group_status(_consumer(_Coordinator(3))) == GroupStatus(is_member=True)
     out = _Coordinator(error=refused)
-    assert read_group_status(_consumer(out)) == GroupStatus(member=False, error=refused)
+    assert read_group_status(_consumer(out)) == GroupStatus(is_member=False, error=refused)
     out.end()
-    assert read_group_status(_consumer(out)) == GroupStatus(member=False, error=refused, ended=True)
+    assert read_group_status(_consumer(out)) == GroupStatus(
+        is_member=False, error=refused, has_ended=True
+    )
 
 
 class _App:
@@ -100,21 +104,21 @@ async def test_a_cause_is_reported_until_the_worker_has_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("streams.worker.membership.CHECK_INTERVAL_S", 0.0)
-    refused = GroupStatus(member=False, error=GroupAuthorizationFailedError(APP_ID))
-    between = GroupStatus(member=False)
+    refused = GroupStatus(is_member=False, error=GroupAuthorizationFailedError(APP_ID))
+    between = GroupStatus(is_member=False)
     notices = StageProblems("cluster")
     await _look_on(_App(refused, between), notices)
     (sentence,) = notices.sentences
     assert "cannot join consumer group loadstream" in sentence
     assert "GroupAuthorizationFailedError" in sentence
-    assert "give the worker the right to Read it" in sentence
-    await _look_on(_App(GroupStatus(member=True)), notices)
+    assert "grant the worker permission Read on the group" in sentence
+    await _look_on(_App(GroupStatus(is_member=True)), notices)
     assert notices.sentences == []
 
 
 async def test_a_worker_stops_with_its_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.worker.membership.CHECK_INTERVAL_S", 0.0)
-    app = _App(GroupStatus(member=False, error=KafkaError("unexpected"), ended=True))
+    app = _App(GroupStatus(is_member=False, error=KafkaError("unexpected"), has_ended=True))
     await _look_on(app, StageProblems("cluster"))
     assert isinstance(app.crashed, CoordinatorEnded)
     assert "unexpected" in str(app.crashed)

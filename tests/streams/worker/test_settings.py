@@ -19,7 +19,7 @@ def test_a_heartbeat_of_a_third_of_the_session_is_allowed_and_none_above(
 def test_settings_without_an_effect_are_named_with_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert WorkerSettings().without_effect() == {}
+    assert WorkerSettings().find_ineffective() == {}
     for variable, value in (
         ("STAGES", "aggregate"),
         ("TICK_INTERVAL_S", "2"),
@@ -28,7 +28,7 @@ def test_settings_without_an_effect_are_named_with_a_reason(
         ("READY_LAG_RECORDS", "5"),
     ):
         monkeypatch.setenv(f"LOADSTREAM_WORKER_{variable}", value)
-    assert WorkerSettings().without_effect() == {
+    assert WorkerSettings().find_ineffective() == {
         "LOADSTREAM_WORKER_TICK_INTERVAL_S": "LOADSTREAM_WORKER_STAGES is aggregate",
         "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S": "LOADSTREAM_WORKER_STAGES is aggregate",
         "LOADSTREAM_WORKER_READY_LAG_RECORDS": "LOADSTREAM_WORKER_METRICS_PORT is 0",

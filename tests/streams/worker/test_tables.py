@@ -64,7 +64,7 @@ def test_a_copy_is_read_on_from_where_it_ends(table: RowTable) -> None:
     _read(table, 0, (4, "0/c/nodes/a", b"2"), (6, "0/c/nodes/b", None))
     assert _goes_on_after(table, 0) == 6
     assert _goes_on_after(table, 1) is None
-    assert table.rows([0])[0] == {"0/c/nodes/a": b"2"}
+    assert table.read_rows([0])[0] == {"0/c/nodes/a": b"2"}
 
 
 def test_a_partition_that_is_neither_owned_nor_copied_is_read_from_the_beginning_again(
@@ -76,7 +76,7 @@ def test_a_partition_that_is_neither_owned_nor_copied_is_read_from_the_beginning
     _read(table, 0, (4, "0/c/nodes/b", b"1"))  # was still on its way
     assert _goes_on_after(table, 0) is None
     assert _goes_on_after(table, 1) == 5
-    assert table.rows([0, 1]) == {0: {}, 1: {"1/c/nodes/a": b"1"}}
+    assert table.read_rows([0, 1]) == {0: {}, 1: {"1/c/nodes/a": b"1"}}
 
 
 def test_own_rows_are_read_again_after_a_rebalance(table: RowTable) -> None:
@@ -84,7 +84,7 @@ def test_own_rows_are_read_again_after_a_rebalance(table: RowTable) -> None:
     table.store([RowChange("0/c/nodes/a", b"2"), RowChange("0/c/nodes/b", b"1")])
     assert _goes_on_after(table, 0) == 3
     table.store([RowChange("0/c/nodes/b", None)])
-    assert table.rows([0])[0] == {"0/c/nodes/a": b"2"}
+    assert table.read_rows([0])[0] == {"0/c/nodes/a": b"2"}
 
 
 async def test_rows_of_a_copy_stay_when_owned_partitions_are_recovered(table: RowTable) -> None:
@@ -92,11 +92,11 @@ async def test_rows_of_a_copy_stay_when_owned_partitions_are_recovered(table: Ro
     _read(table, 1, (5, "1/c/nodes/a", b"1"))
     actives, copies = {TP(table.changelog, 0)}, {TP(table.changelog, 1)}
     await table._table.on_recovery_completed(actives, copies)
-    assert table.rows([0, 1]) == {0: {"0/c/nodes/a": b"1"}, 1: {"1/c/nodes/a": b"1"}}
+    assert table.read_rows([0, 1]) == {0: {"0/c/nodes/a": b"1"}, 1: {"1/c/nodes/a": b"1"}}
 
 
 def _put(table: RowTable, *rows: tuple[str, bytes | None]) -> list[RowChange]:
-    records = table.records(RowChange(key, value) for key, value in rows)
+    records = table.split_changes(RowChange(key, value) for key, value in rows)
     table.store(records)
     return records
 
@@ -108,24 +108,24 @@ def test_a_row_in_chunks_is_read_as_one_row(
     long = b"{" + bytes(30)
     records = _put(table, ("0/c/nodes/a", long), ("0/c/nodes/b", b"{}"))
     assert len(records) == 6
-    assert table.rows([0])[0] == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
-    assert table.row("0/c/nodes/a") == long
-    assert table.of_cluster(0, "c") == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
+    assert table.read_rows([0])[0] == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
+    assert table.read_row("0/c/nodes/a") == long
+    assert table.read_cluster(0, "c") == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
     records = _put(table, ("0/c/nodes/a", b"{2}"))
     assert [record.value for record in records] == [b"{2}", None, None, None, None]
-    assert len(table.references()[0]) == 2
+    assert len(table.list_references()[0]) == 2
 
 
 def test_chunks_that_a_former_owner_left_are_removed_with_the_next_write(
     table: RowTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
-    records = table.records([RowChange("0/c/nodes/a", b"{" + bytes(30))])
+    records = table.split_changes([RowChange("0/c/nodes/a", b"{" + bytes(30))])
     torn = [(number, record.key, record.value) for number, record in enumerate(records[:3])]
     _read(table, 0, *torn, (3, "0/c/nodes/b", b"{}"))
-    assert table.rows([0])[0] == {"0/c/nodes/b": b"{}"}
-    assert {record.key for record in table.remove_orphans(0)} == {key for _, key, _ in torn}
-    assert table.remove_orphans(1) == []
+    assert table.read_rows([0])[0] == {"0/c/nodes/b": b"{}"}
+    assert {record.key for record in table.list_orphan_removals(0)} == {key for _, key, _ in torn}
+    assert table.list_orphan_removals(1) == []
     _put(table, ("0/c/nodes/a", b"{}"))
-    assert table.remove_orphans(0) == []
-    assert sorted(table.references()[0]) == [b"0/c/nodes/a", b"0/c/nodes/b"]
+    assert table.list_orphan_removals(0) == []
+    assert sorted(table.list_references()[0]) == [b"0/c/nodes/a", b"0/c/nodes/b"]

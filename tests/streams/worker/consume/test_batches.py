@@ -79,7 +79,7 @@ async def pumping(
 ) -> AsyncIterator[tuple[Batches, Stream]]:
     """Batches that are filled from a stream."""
     batches, stream = Batches(app, limits, patient), Stream()
-    pump = asyncio.create_task(batches.pump(stream))
+    pump = asyncio.create_task(batches.collect(stream))
     batches.release()
     try:
         yield batches, stream
@@ -107,11 +107,11 @@ async def test_a_message_that_is_too_large_for_a_batch_is_acknowledged_with_its_
         stream.put([packed(*range(5)), packed(5, 6)])
         first, second = [await asyncio.wait_for(batches.take(), 30) for _ in range(2)]
         assert [record.offset for record in first.records] == [0, 1, 2]
-        assert first.ended == []
+        assert first.events == []
         assert [record.offset for record in second.records] == [3, 4, 5]
-        assert [event.message.records[0].offset for event in second.ended] == [0]
+        assert [event.message.records[0].offset for event in second.events] == [0]
         second.acknowledge()
-        assert [event.acknowledged for event in second.ended] == [True]
+        assert [event.acknowledged for event in second.events] == [True]
 
 
 async def test_the_records_of_one_message_are_more_batches_where_their_bytes_are_many() -> None:

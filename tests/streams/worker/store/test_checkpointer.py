@@ -27,8 +27,8 @@ from streams.worker.store import checkpointer as module
 from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
-from streams.worker.store.lazy_rows import LazyRows
 from streams.worker.store.publisher import LostOwnership
+from streams.worker.store.row_writer import RowWriter
 from streams.worker.tables import RowTable
 from tests.conftest import RunningBroker
 
@@ -46,9 +46,9 @@ class Owner:
         self.publisher = FencedPublisher(kafka)
         self.results: list[str] = []
         self.reported = asyncio.Event()
-        self.separate = self.publisher.separate()
+        self.separate = self.publisher.create_separate()
         self.checkpointer = Checkpointer(self.separate, 60.0, self._tell, piece_bytes)
-        rows = LazyRows(self.tables, self.publisher, self.checkpointer)
+        rows = RowWriter(self.tables, self.publisher, self.checkpointer)
         self.journal = JournalFirst(kafka, self.publisher, rows)
 
     def _tell(self, result: str) -> None:
@@ -71,9 +71,9 @@ class Owner:
         """Take a partition over with the rows of its former owner."""
         if after is not None:
             for table, old_table in zip(self.tables, after.tables, strict=True):
-                rows_left = old_table.rows([partition])[partition].items()
+                rows_left = old_table.read_rows([partition])[partition].items()
                 table.store(RowChange(key, value) for key, value in rows_left)
-        nodes, cluster = (table.rows([partition])[partition] for table in self.tables)
+        nodes, cluster = (table.read_rows([partition])[partition] for table in self.tables)
         await self.journal.open(partition, nodes | cluster, {})
 
     async def apply(self, second: int, partition: int = 0, nodes: int = 1) -> None:
@@ -168,7 +168,7 @@ async def test_checkpoints_resume_after_the_clock_was_ahead(
 async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "ROWS_PER_TURN", 3)
+    monkeypatch.setattr(module, "ROWS_PER_ITERATION", 3)
     async with owner(embedded.settings, piece_bytes=60) as it:
         await it.open()
         await it.open(1)

@@ -17,11 +17,11 @@ from streams.stage.journal import JournalDamaged
 from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker import event_loop
 from streams.worker.consume.transport import WorkerApp, broker_urls
-from streams.worker.store import lazy_rows
+from streams.worker.store import row_writer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
-from streams.worker.store.lazy_rows import LazyRows
 from streams.worker.store.publisher import LostOwnership, Publisher
+from streams.worker.store.row_writer import RowWriter
 from streams.worker.tables import RowTable
 from tests.conftest import RunningBroker
 
@@ -37,11 +37,11 @@ class Owner:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
         self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", "cluster")]
         self.publisher = FencedPublisher(kafka)
-        self.journal = JournalFirst(kafka, self.publisher, LazyRows(self.tables, self.publisher))
+        self.journal = JournalFirst(kafka, self.publisher, RowWriter(self.tables, self.publisher))
 
     async def open(self) -> dict[str, bytes]:
         """Take partition 0 over, with the rows that this owner has."""
-        nodes, cluster = (table.rows([0])[0] for table in self.tables)
+        nodes, cluster = (table.read_rows([0])[0] for table in self.tables)
         return await self.journal.open(0, nodes | cluster, {})
 
     async def commit(self, batch: AppliedBatch) -> None:
@@ -50,7 +50,7 @@ class Owner:
 
     def rows(self) -> dict[str, bytes]:
         """Rows of table `nodes` that are written."""
-        return self.tables[0].rows([0])[0]
+        return self.tables[0].read_rows([0])[0]
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ async def test_a_suspended_worker_leaves_its_rows_to_its_successor(
         await old.open()
         await old.commit(_batch(0))
         with monkeypatch.context() as stood_still:
-            stood_still.setattr(lazy_rows, "OWNED_S", -1.0)
+            stood_still.setattr(row_writer, "OWNED_S", -1.0)
             await old.journal.flush(force=True)
         assert old.rows() == {}
         await old.commit(_batch(1))
@@ -123,7 +123,7 @@ async def test_a_suspended_worker_leaves_its_rows_to_its_successor(
 async def test_batches_are_committed_while_rows_are_written(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lazy_rows, "PIECE_BYTES", 1)
+    monkeypatch.setattr(row_writer, "PIECE_BYTES", 1)
     async with owner(embedded.settings) as first, owner(embedded.settings) as second:
         await first.open()
         await first.commit(_batch(0))
@@ -137,8 +137,8 @@ async def test_batches_are_committed_while_rows_are_written(
 async def test_urgent_rows_are_written_without_pauses(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_loop, "TURN_S", 0.0)
-    monkeypatch.setattr(event_loop, "SHARE", 1e-9)
+    monkeypatch.setattr(event_loop, "SLICE_S", 0.0)
+    monkeypatch.setattr(event_loop, "BUSY_SHARE", 1e-9)
     monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
     async with owner(embedded.settings) as only:
         await only.open()
@@ -189,7 +189,7 @@ async def test_a_batch_published_after_losing_the_partition_writes_no_rows(
         await old.journal.commit([batch], places)
         await old.journal.flush(force=True)
         assert old.rows() == {}
-        assert list(old.journal.unwritten(0)) == []
+        assert list(old.journal.list_unwritten(0)) == []
 
 
 @pytest.mark.kafka
@@ -216,7 +216,7 @@ async def test_a_recreated_journal_is_an_error(
             await before.open()
             await before.commit(_batch(0, partition=0))
             await before.journal.flush(force=True)
-            places = before.tables[-1].rows([0])[0]
+            places = before.tables[-1].read_rows([0])[0]
             with pytest.raises(
                 JournalDamaged, match=r"ends at offset 1, but .* up to offset 1: the topic was"
             ):
@@ -231,7 +231,7 @@ async def test_a_replaced_worker_writes_no_rows_before_it_notices(
         await old.commit(_batch(0))
         await new.open()
         # The owner pauses for longer than its ownership is certain, and then continues.
-        monkeypatch.setattr(lazy_rows, "OWNED_S", 0.5)
+        monkeypatch.setattr(row_writer, "OWNED_S", 0.5)
         await asyncio.sleep(0.6)
         committing = asyncio.create_task(old.commit(_batch(1)))
         while not committing.done():
@@ -255,7 +255,7 @@ async def test_the_broker_refuses_rows_of_a_suspended_worker(
         await new.open()
         await new.commit(_batch(1))
         await new.journal.flush(force=True)
-        monkeypatch.setattr(lazy_rows, "OWNED_S", float("inf"))
+        monkeypatch.setattr(row_writer, "OWNED_S", float("inf"))
         with pytest.raises(
             LostOwnership,
             match=r"another worker owns partition 0.*another LOADSTREAM_WORKER_STAGES",

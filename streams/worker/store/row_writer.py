@@ -1,15 +1,15 @@
-"""Writes the rows of a journal-first stage every few seconds.
+"""Writes the rows of the cluster stage every few seconds.
 
 Changed rows are written in pieces while batches continue. The row with the journal position is written
-after all others. Recovery applies the journal after that position, so rows that were written without a
-new position are only written again.
+last. Recovery applies the journal after that position, so if writing is interrupted, rows are only written
+again.
 """
 
 import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from schemas.storage.rows import JournalPositionRow
@@ -18,21 +18,21 @@ from schemas.topics.codec import encode
 from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange
-from streams.worker.event_loop import Pace
+from streams.worker.event_loop import TimeSlice
 from streams.worker.store.checkpointer import Checkpointer, References
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.tables import RowTable
 
 #: Time between two writes of many rows, in seconds: limits the work of a recovery. A node's row has all
-#: its pods, so it is written once for many changes.
-UNWRITTEN_S = 5.0
+#: pods of the node, so it is written once for many changes.
+MANY_ROWS_INTERVAL_S = 5.0
 #: Time between two writes of at most `FEW_ROWS` rows, in seconds.
-FLUSH_INTERVAL_S = 1.0
+FEW_ROWS_INTERVAL_S = 1.0
 FEW_ROWS = 500
 #: Size of a piece; batches wait for at most one piece.
 PIECE_BYTES = 256 * 1024
-#: How long after a write to the journal rows may be written, in seconds. A worker that was suspended for
-#: longer than its session must not replace the rows of its successor.
+#: Longest time between a write to the journal and a write of rows, in seconds. A worker that was suspended
+#: for longer than its session must not replace the rows of its successor.
 OWNED_S = 2.0
 #: With more changed rows, rows are written without rests.
 UNWRITTEN_ROWS_MAX = 20_000
@@ -40,27 +40,27 @@ UNWRITTEN_ROWS_MAX = 20_000
 
 @dataclass(slots=True)
 class OwnedPartition:
-    """A partition between a takeover and its close or next takeover."""
+    """An owned partition since its takeover."""
 
     number: int
     topic_ids: dict[str, str]
     """Ids of the topics that its state depends on."""
     appended: JournalPosition
-    """Position up to which the journal is written."""
+    """Position of the last batch in the journal."""
     published: JournalPosition
-    """Position up to which outputs are published; rows are written as of this position."""
+    """Position of the last batch with published outputs; `unwritten` has the rows up to this batch."""
     owned_at_s: float
     """When the journal last proved the ownership, by the monotonic clock."""
     unwritten: Changes
     writing: Changes = field(default_factory=Changes)
 
     @property
-    def is_surely_ours(self) -> bool:
+    def is_confirmed(self) -> bool:
         """Whether the journal has proved the ownership recently."""
         return time.monotonic() - self.owned_at_s <= OWNED_S
 
 
-class LazyRows:
+class RowWriter:
     """Writes changed rows to changelogs and local tables."""
 
     def __init__(
@@ -69,14 +69,14 @@ class LazyRows:
         publisher: FencedPublisher,
         checkpoints: Checkpointer | None = None,
     ) -> None:
-        """`checkpoints` may start a checkpoint whenever all changed rows are written."""
+        """`checkpoints` may start a checkpoint when all changed rows are written."""
         self._tables = {table.name: table for table in tables}
         self._publisher = publisher
         self._checkpoints = checkpoints
         self.partitions: dict[int, OwnedPartition] = {}
         self._flushed_at_s = time.monotonic()
         self._flushing = asyncio.Lock()
-        self._awaited = 0
+        self._waiting = 0
         """Number of tasks that wait for rows to be written."""
 
     async def claim(self, partition: int) -> None:
@@ -87,20 +87,20 @@ class LazyRows:
                 await self._publisher.claim(changelogs, partition)
 
     def open(self, owned: OwnedPartition, clock: bytes | None) -> None:
-        """Start to write rows of a partition; `clock` is its row of kind `partitions`."""
+        """Start to write rows of a partition; `clock` is the row of kind `partitions`."""
         self.partitions[owned.number] = owned
         if self._checkpoints is not None:
             self._checkpoints.open(owned.number, clock)
 
     def close(self, partition: int) -> None:
-        """Forget a partition; its next owner restores unwritten rows from the journal."""
+        """Stop writing rows of a partition; the next owner restores unwritten rows from the journal."""
         self.partitions.pop(partition, None)
         self._publisher.release(partition)
         if self._checkpoints is not None:
             self._checkpoints.close(partition)
 
-    def unwritten(self, partition: int) -> Sequence[Changes]:
-        """Return changes that the tables may lack: those being written, then the unwritten ones."""
+    def list_unwritten(self, partition: int) -> Sequence[Changes]:
+        """Return changes that may be missing in the tables, oldest first."""
         owned = self.partitions.get(partition)
         return () if owned is None else (owned.writing, owned.unwritten)
 
@@ -110,33 +110,27 @@ class LazyRows:
         Batches may be committed meanwhile. Rows of partitions that may have another owner are not
         written.
         """
-        if not force:
-            await self._flush(force=False)
-            return
-        with self._hurry():
-            await self._flush(force=True)
-
-    async def _flush(self, *, force: bool) -> None:
-        async with self._flushing:
-            count = self._count_unwritten()
-            interval_s = FLUSH_INTERVAL_S if count <= FEW_ROWS else UNWRITTEN_S
-            waited_s = time.monotonic() - self._flushed_at_s
-            if force or count >= UNWRITTEN_ROWS_MAX or waited_s >= interval_s:
-                self._flushed_at_s = time.monotonic()
-                for _, owned in sorted(self.partitions.items()):
-                    await self._write(owned)
+        with self._hurry() if force else nullcontext():
+            async with self._flushing:
+                count = self._count_unwritten()
+                interval_s = FEW_ROWS_INTERVAL_S if count <= FEW_ROWS else MANY_ROWS_INTERVAL_S
+                waited_s = time.monotonic() - self._flushed_at_s
+                if force or count >= UNWRITTEN_ROWS_MAX or waited_s >= interval_s:
+                    self._flushed_at_s = time.monotonic()
+                    for _, owned in sorted(self.partitions.items()):
+                        await self._write(owned)
 
     def _count_unwritten(self) -> int:
         return sum(len(owned.unwritten) for owned in self.partitions.values())
 
     @contextmanager
     def _hurry(self) -> Iterator[None]:
-        """Let rows be written without rests, because the block waits for them."""
-        self._awaited += 1
+        """Write rows without rests while the block waits for them."""
+        self._waiting += 1
         try:
             yield
         finally:
-            self._awaited -= 1
+            self._waiting -= 1
 
     async def _write(self, owned: OwnedPartition) -> None:
         """Write all changed rows, then start a checkpoint if one is due."""
@@ -149,15 +143,15 @@ class LazyRows:
             written = await self._write_pieces(owned, changes, position)
         finally:
             if not written:
-                # Some rows may be newer than the stored position; recovery writes them again.
+                # Some written rows may be newer than the stored position; recovery writes them again.
                 for change in owned.unwritten:
                     changes.add(change.key, change.value)
                 owned.unwritten = changes
             owned.writing = Changes()
-        # No other task has run since the last write, so the local rows are exactly those of `position`.
+        # No other task has run since the last write, so the local rows reflect `position`.
         if written and self._checkpoints is not None and self._may_write(owned):
-            clock = self._row(row_key(owned.number, "", PARTITION))
-            self._checkpoints.start_if_due(owned.number, position, clock, self._references)
+            clock = self._read_row(row_key(owned.number, "", PARTITION))
+            self._checkpoints.start_if_due(owned.number, position, clock, self._list_references)
 
     async def _write_pieces(
         self, owned: OwnedPartition, changes: Changes, position: JournalPosition
@@ -165,26 +159,26 @@ class LazyRows:
         """Write the rows and the position; return False if the partition may have another owner."""
         piece: list[RowChange] = []
         size = 0
-        pace = Pace()
-        for row in changes.pack_rows(self._row):
-            piece.append(row)
-            size += len(row.value or b"")
-            if pace.is_over:
+        time_slice = TimeSlice()
+        for change in changes.pack_rows(self._read_row):
+            piece.append(change)
+            size += len(change.value or b"")
+            if time_slice.is_over:
                 many = self._count_unwritten() >= UNWRITTEN_ROWS_MAX
-                await pace.rest(hurry=many or self._awaited > 0)
+                await time_slice.rest(hurry=many or self._waiting > 0)
             if size >= PIECE_BYTES:
                 if not self._may_write(owned):
                     return False
                 await self._write_piece(owned.number, piece)
                 piece, size = [], 0
-        reached = JournalPositionRow(
+        row = JournalPositionRow(
             partition=owned.number,
             epoch=position.epoch,
             sequence=position.sequence,
             offset=position.offset,
             topic_ids=owned.topic_ids,
         )
-        position_row = RowChange(row_key(owned.number, "", POSITION), encode(reached))
+        position_row = RowChange(row_key(owned.number, "", POSITION), encode(row))
         # The position is written after all other rows are acknowledged.
         for rows in (piece, [position_row]):
             if not self._may_write(owned):
@@ -193,8 +187,8 @@ class LazyRows:
         return True
 
     def _may_write(self, owned: OwnedPartition) -> bool:
-        """Tell whether the partition has been owned since its takeover."""
-        return self.partitions.get(owned.number) is owned and owned.is_surely_ours
+        """Tell whether the worker has owned the partition since this takeover."""
+        return self.partitions.get(owned.number) is owned and owned.is_confirmed
 
     async def _write_piece(self, partition: int, piece: Collection[RowChange]) -> None:
         by_table: dict[str, list[RowChange]] = defaultdict(list)
@@ -210,12 +204,12 @@ class LazyRows:
     async def _write_table(
         self, table: RowTable, partition: int, changes: Collection[RowChange]
     ) -> None:
-        records = table.records(changes)
+        records = table.split_changes(changes)
         await self._publisher.write_rows(table.changelog, partition, records)
         table.store(records)
 
-    def _row(self, key: str) -> bytes | None:
-        return self._tables[table_of_key(key)].row(key)
+    def _read_row(self, key: str) -> bytes | None:
+        return self._tables[table_of_key(key)].read_row(key)
 
-    def _references(self) -> References:
-        return [table.references() for table in self._tables.values()]
+    def _list_references(self) -> References:
+        return [table.list_references() for table in self._tables.values()]
