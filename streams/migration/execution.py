@@ -19,7 +19,7 @@ from schemas.policy import OVERUTILIZATION_RISK, Policy
 from schemas.policy.sections.migration import DeleteOptions
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import is_commanded
-from streams.placement.pending import backoff_ms
+from streams.placement.pending import compute_backoff_ms
 from streams.pods.held import HeldPod
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
@@ -80,7 +80,7 @@ class Execution:
         for row in list(registry):
             if row.retry_at_ms <= context.now_ms:
                 continue
-            latest_ms = context.now_ms + backoff_ms(policy, row.attempts)
+            latest_ms = context.now_ms + compute_backoff_ms(policy, row.attempts)
             if row.retry_at_ms > latest_ms:
                 registry.put(row.model_copy(update={"retry_at_ms": latest_ms}))
 

@@ -47,9 +47,9 @@ class Deadlines:
         self._newest.clear()
 
 
-def doubling_ms(first_s: int, most_s: int, times: int) -> int:
-    """Return the length of wait number `times`, counted from 1."""
-    return int(min(first_s * 2 ** min(max(times, 1) - 1, 40), most_s)) * 1000
+def compute_wait_ms(first_s: int, max_s: int, number: int) -> int:
+    """Return the length of a wait by its number, from 1. Each wait is twice as long as the previous one."""
+    return int(min(first_s * 2 ** min(max(number, 1) - 1, 40), max_s)) * 1000
 
 
 def ceil_seconds(duration_ms: int) -> int:

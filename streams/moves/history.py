@@ -21,7 +21,7 @@ from collections.abc import Container, Sequence
 from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
 from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
-from streams.moves.deadlines import Deadlines, ceil_seconds, doubling_ms
+from streams.moves.deadlines import Deadlines, ceil_seconds, compute_wait_ms
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most owners with rows; the row that was changed longest ago is dropped first.
@@ -274,7 +274,9 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         return max(newest_ms, row.frozen_until_ms) + self.args.loop_window_seconds * 1000
 
     def _freeze_ms(self, times: int) -> int:
-        return doubling_ms(self.args.initial_freeze_seconds, self.args.max_freeze_seconds, times)
+        return compute_wait_ms(
+            self.args.initial_freeze_seconds, self.args.max_freeze_seconds, times
+        )
 
     def _freeze(
         self, row: RecentMovesRow, by: str, reason: str, now_ms: int, *, dry: bool

@@ -2,11 +2,11 @@
 
 A host port is a protocol, a number and an address. The address 0.0.0.0, or an empty one, means all
 addresses of the node, so it conflicts with every other address. Two other addresses conflict if they
-are equal. As in Kubernetes, "::" is an address like any other.
+are equal. As in Kubernetes, "::" is an ordinary address.
 
 A port in use leaves two marks on its node: one with its address, and one with the address "*". A port
-on one address conflicts with marks of this address and of 0.0.0.0, a port on all addresses with the
-mark of "*". So a node is checked by one set operation, and all nodes by one look-up per mark.
+on one address conflicts with marks of this address and of 0.0.0.0. A port on all addresses conflicts with
+marks of "*". So one set operation checks a node, and one look-up per mark checks all nodes.
 """
 
 from collections.abc import Iterable
