@@ -30,8 +30,6 @@ from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
-REASON = "node(s) didn't match Pod's node affinity/selector"
-
 #: Expressions that are evaluated on all nodes for one unit of a budget.
 _EXPRESSIONS_PER_UNIT = 5
 #: Most label columns that are kept.
@@ -78,7 +76,7 @@ def build_labels(node: Node) -> dict[str, str]:
 
 class NodeAffinity(SingleReasonFilter):
     name = "NodeAffinity"
-    single_reason = REASON
+    single_reason = "node(s) didn't match Pod's node affinity/selector"
     watches = Change.STATE
     columns = ("_labels",)
 
@@ -126,7 +124,7 @@ class NodeAffinity(SingleReasonFilter):
     def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:
         if prepared is None or prepared.matches(self._labels[row] or {}):
             return None
-        return REASON
+        return self.single_reason
 
     def _mask_all(self, requirements: Requirements) -> BoolArray | None:
         """Return a mask of the nodes that meet all requirements; None if every node does."""

@@ -7,12 +7,10 @@ from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
-REASON = "node(s) didn't match the requested node name"
-
 
 class NodeName(SingleReasonFilter):
     name = "NodeName"
-    single_reason = REASON
+    single_reason = "node(s) didn't match the requested node name"
     watches = Change.STATE
 
     def __init__(self) -> None:
@@ -34,4 +32,4 @@ class NodeName(SingleReasonFilter):
         return prepared is not None
 
     def reason(self, prepared: str | None, row: int) -> str | None:
-        return None if prepared is None or self._names.get(row) == prepared else REASON
+        return None if prepared is None or self._names.get(row) == prepared else self.single_reason

@@ -19,8 +19,6 @@ from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
-REASON = "node(s) didn't have free ports for the requested pod ports"
-
 #: Protocol, port, address.
 Port = tuple[str, int, str]
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, never bound to
@@ -49,7 +47,7 @@ def find_conflicting_marks(ports: Iterable[Port]) -> frozenset[Port]:
 
 class NodePorts(SingleReasonFilter):
     name = "NodePorts"
-    single_reason = REASON
+    single_reason = "node(s) didn't have free ports for the requested pod ports"
     watches = Change.PODS | Change.STATE
     columns = ("_marks",)
 
@@ -95,7 +93,7 @@ class NodePorts(SingleReasonFilter):
 
     def reason(self, prepared: frozenset[Port], row: int) -> str | None:
         marks = self._marks[row]
-        return None if not marks or prepared.isdisjoint(marks) else REASON
+        return None if not marks or prepared.isdisjoint(marks) else self.single_reason
 
     def _index(self, row: int, marks: Iterable[Port]) -> None:
         for mark in marks:

@@ -13,13 +13,12 @@ from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
-REASON = "node(s) were unschedulable"
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(SingleReasonFilter):
     name = "NodeUnschedulable"
-    single_reason = REASON
+    single_reason = "node(s) were unschedulable"
     watches = Change.STATE
 
     def __init__(self) -> None:
@@ -44,4 +43,4 @@ class NodeUnschedulable(SingleReasonFilter):
         return not prepared
 
     def reason(self, prepared: bool, row: int) -> str | None:
-        return REASON if not prepared and self._cordoned.get(row) else None
+        return self.single_reason if not prepared and self._cordoned.get(row) else None
