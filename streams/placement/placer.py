@@ -30,7 +30,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.inventory.pod_index import HeldTerm
-from streams.moves.history import Moves
+from streams.moves.history import MoveHistory
 from streams.placement.filters.load_aware import LeastOverloaded, LoadAwareFilter
 from streams.placement.filters.taints import PreferNoSchedule
 from streams.placement.plugin import Filter, Plugin, Score
@@ -206,7 +206,7 @@ class Choice(NamedTuple):
 
 
 class Exclusions:
-    def __init__(self, moves: Moves, inventory: Inventory) -> None:
+    def __init__(self, moves: MoveHistory, inventory: Inventory) -> None:
         self.moves = moves
         self._inventory = inventory
 
