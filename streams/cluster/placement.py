@@ -179,9 +179,9 @@ class Placement:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
-    def tick(self, cause: Cause, share: float = 1.0) -> list[OutputMessage]:
+    def tick(self, cause: Cause, budget_share: float = 1.0) -> list[OutputMessage]:
         """Expire reservations, then handle deferred requests, then retry waiting requests."""
-        budget = Budget(int(UNITS_PER_TICK_MAX * share))
+        budget = Budget(int(UNITS_PER_TICK_MAX * budget_share))
         decisions = self._expire_reservations(budget, cause)
         self.note_openings()
         last_kind: Kind | None = None
@@ -280,7 +280,7 @@ class Placement:
         if limit_reached is not None:
             return [explain.build_ended(cause, pod, "refused", limit_reached)]
         if self.pending.get(pod.uid) is not None:
-            # The new request replaces a waiting one, whose row must go even if the pod is placed.
+            # The request replaces a waiting one. Even if the pod is placed, delete the old row.
             self.changed_requests[pod.uid] = None
         kind = intern_pod(pod)
         waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)

@@ -1,4 +1,4 @@
-"""Rebalance rounds of one cluster: decides when rounds are due, and passes on their results.
+"""Decides when the rebalance rounds of one cluster are due, and passes on their results.
 
     inventory ──▶ balancer ──candidates──▶ move history ──▶ migrations ──▶ commands (in later ticks)
                      │

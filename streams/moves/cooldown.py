@@ -31,7 +31,7 @@ class Cooldown(TrackedRows[str, CoolingNodeRow]):
         self.put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
 
     def record_metric(self, node: str, updated_at_ms: int) -> None:
-        """Count a metric, if it is newer than the last counted one and than the time when the node was hot."""
+        """Count a metric if it is newer than the last counted metric and than the node's last hot time."""
         row = self.rows.get(node)
         if row is None or updated_at_ms <= max(row.hot_at_ms, row.metric_at_ms):
             return

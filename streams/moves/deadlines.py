@@ -48,7 +48,7 @@ class Deadlines:
 
 
 def compute_wait_ms(first_s: int, max_s: int, number: int) -> int:
-    """Return the length of a wait by its number, from 1. Each wait is twice as long as the previous one."""
+    """Return the length of a wait by its number, from 1. Waits double up to `max_s`."""
     return int(min(first_s * 2 ** min(max(number, 1) - 1, 40), max_s)) * 1000
 
 

@@ -206,7 +206,7 @@ class PendingRequests:
     # --- waking ---------------------------------------------------------------------------------
 
     def wake(self, change: int, version: int) -> None:
-        """Wake the groups that a change of nodes may help; `version` is the index's version after it."""
+        """Wake the groups that a change of nodes may help; `version` is the index's version after the change."""
         for sort in _CHANGES:
             if sort & change:
                 self._version_by_change[sort] = version

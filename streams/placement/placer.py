@@ -42,9 +42,9 @@ from streams.stage.sized_cache import SizedCache
 
 #: Units of a budget for ranking all nodes for a kind without expensive requirements.
 UNITS_PER_KIND = 3
-#: Rankings kept; the least recently used one is dropped first.
+#: Most rankings in the cache. The least recently used ranking is dropped first.
 KINDS_MAX = 512
-#: Bytes of the rankings kept: 512 of common kinds over 10,000 nodes.
+#: Most bytes of these rankings: 512 rankings of common kinds over 10,000 nodes.
 RANKINGS_BYTES_MAX = 128 * 1024 * 1024
 #: Bytes of a ranking for each node: totals, raw scores, which filter refuses it.
 _BYTES_PER_NODE = 24

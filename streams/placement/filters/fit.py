@@ -6,7 +6,8 @@ not request are not checked. So a node whose allocatable has shrunk below the re
 accepts pods that do not request that resource.
 
 Each refused node gets the first of these reasons: pods, cpu, memory, ephemeral storage, then the other
-resources by name. kube-scheduler reports all reasons of a node, so its counts exceed the number of nodes.
+resources by name. kube-scheduler reports all reasons of a node, so its counts may add up to more
+than the number of nodes.
 """
 
 from collections.abc import Iterable, Mapping

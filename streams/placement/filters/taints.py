@@ -1,6 +1,6 @@
 """Filters of taints: refuse nodes with a taint that the pod does not tolerate.
 
-TaintToleration refuses taints with effect NoSchedule and NoExecute, PreferNoSchedule the others.
+TaintToleration refuses effects NoSchedule and NoExecute; PreferNoSchedule refuses the effect of its name.
 Tolerations match taints as in `Toleration.ToleratesTaint` of k8s.io/api/core/v1.
 """
 
@@ -31,10 +31,10 @@ _LISTS_PER_UNIT, _TAINTS_PER_UNIT = 40, 200
 
 
 class Tolerations:
-    """The tolerations of a pod as sets, so that the cost of a taint does not depend on their number.
+    """The tolerations of a pod as sets: the cost of a check does not depend on the number of tolerations.
 
-    An empty effect covers every effect, an empty key every key, and Exists every value. Equal, which is
-    also the meaning of an empty operator, covers an equal value only.
+    An empty effect covers every effect, an empty key covers every key, and Exists covers every value. Equal
+    covers an equal value only. An empty operator means Equal.
     """
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
@@ -63,7 +63,7 @@ class Tolerations:
         )
 
     def find_untolerated(self, taints: Taints) -> Taint | None:
-        """Return the first of some refusing taints (`select_refusing`) that is not tolerated; None if all are."""
+        """Return the first untolerated taint of a result of `select_refusing`; None if there is none."""
         exists = self._exists
         for taint in taints:
             # For most taints there is a toleration of the key, so check that first.
