@@ -22,7 +22,6 @@ from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position
 from streams.placement.placer import KINDS_MAX, Placer
-from streams.placement.ranking import REFUSED
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, kind_of
 
@@ -169,7 +168,7 @@ def _cold(name: str, variant: str, nodes: int) -> Figure:
     ]
 
     def choose(number: int) -> int | None:
-        return placer.rank(kinds[number]).best()
+        return placer.rank(kinds[number]).find_best()
 
     middle, least = median_us(choose, _COLD_REPEATS, warmup=_COLD_WARMUP)
     for kind in kinds[::100]:
@@ -195,7 +194,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
     chosen: list[int | None] = []
 
     def choose(number: int) -> None:
-        chosen.append(placer.rank(kind_by_number[number % kinds]).best())
+        chosen.append(placer.rank(kind_by_number[number % kinds]).find_best())
 
     def between(number: int) -> None:
         row = chosen[-1]
@@ -223,7 +222,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
 def _check(placer: Placer, kind: Kind) -> None:
     """Score every node and compare the winner with that of the ranking."""
     ranking = placer.rank(kind)
-    fast = ranking.best()
+    fast = ranking.find_best()
     filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
     passing = [
         row
@@ -234,7 +233,7 @@ def _check(placer: Placer, kind: Kind) -> None:
     for plugin, weight in placer.scores:
         prepared = plugin.prepare(kind)
         scores: dict[int, float] = {row: plugin.score(prepared, row) for row in passing}
-        if plugin.normalised and scores:
+        if plugin.normalized and scores:
             low, high = min(scores.values()), max(scores.values())
             scores = {
                 row: 100 if high <= low else (score - low) / (high - low) * 100.0
@@ -243,6 +242,7 @@ def _check(placer: Placer, kind: Kind) -> None:
         for row in passing:
             totals[row] += weight * int(scores[row])
     slow = min(passing, key=lambda row: (-totals[row], row)) if passing else None
-    total = REFUSED if fast is None else ranking.total(fast)
+    terms = () if fast is None else ranking.list_scored(fast, 0, ())[0][1]
+    total = sum(term.score * term.weight for term in terms)
     if fast != slow or (slow is not None and total != totals[slow]):
         raise WrongWinner(f"chose row {fast} with {total}, full scoring says row {slow}")

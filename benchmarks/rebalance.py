@@ -22,7 +22,7 @@ from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.limits.round_limits import RoundLimits
-from streams.moves.history import Moves
+from streams.moves.history import MoveHistory
 from streams.placement.placer import Exclusions
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
@@ -98,7 +98,7 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
         }
     )
     inventory = _inventory(variant, policy)
-    balancer = Balancer(_CLUSTER, inventory, Exclusions(Moves(_CLUSTER, policy), inventory))
+    balancer = Balancer(_CLUSTER, inventory, Exclusions(MoveHistory(_CLUSTER, policy), inventory))
     packed, _ = median_us(lambda _: balancer.refresh(), 1, warmup=0)
     outcomes: list[RoundOutcome] = []
 

@@ -7,7 +7,7 @@ from connectors.kafka.client import Connection
 from connectors.kafka.cluster_records import PastMessages
 from loadstream.doctor.findings import Finding, ok, warning
 from schemas.messages.pods import Pod, PodLifecycle
-from streams.placement.filters.unsupported import list_requirements
+from streams.placement.filters.unsupported import list_unsupported
 
 #: Records of `pod-lifecycle` that are read, newest first.
 RECORDS_MAX = 50_000
@@ -31,7 +31,7 @@ def check_pods(pods: Iterable[Pod]) -> Iterator[Finding]:
     for pod in pods:
         if pod.has_finished or any(owner.kind in _BOUND_TO_NODE for owner in pod.owners):
             continue
-        names = list_requirements(pod)
+        names = list_unsupported(pod)
         total, refused = total + 1, refused + bool(names)
         counts.update(names)
     if refused:

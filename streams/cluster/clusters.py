@@ -8,8 +8,8 @@ Each cluster applies its records of a batch in one attempt. If a record raises a
    changed rows after each record: if a row cannot be encoded, this record is to blame.
 
 A cluster is set apart (see `failures`) after three failures in ten minutes: the results of earlier
-records stay, and later records become dead letters. It is also set apart if no record is to blame,
-for example because its rows cannot be read. All its records of the batch then become dead letters.
+records stay, and later records become dead letters. A cluster is also set apart if no record is to blame,
+for example because its rows cannot be read. Then all its records of the batch become dead letters.
 
 Results do not depend on where batches end or when a worker restarts. There is one exception: a row
 that cannot be encoded goes unnoticed if a later record of the batch replaces it.
@@ -103,20 +103,14 @@ class Clusters:
     """States of a partition's clusters."""
 
     def __init__(
-        self,
-        partition: int,
-        partitions: int,
-        recall: Recall | None,
-        version: str,
-        *,
-        has_tables: bool,
+        self, partition: int, partitions: int, recall: Recall | None, *, has_tables: bool
     ) -> None:
         self._partition = partition
         self._partitions = partitions
         self._recall = recall
         self._has_tables = has_tables
         self.states: dict[str, ClusterState] = {}
-        self.failures = FailedClusters(version)
+        self.failures = FailedClusters()
         self._rows: dict[str, dict[str, RowChange]] = {}
         """Rows changed by the current batch: by cluster, then by key."""
 
@@ -168,9 +162,8 @@ class Clusters:
     ) -> bool:
         """Apply the records. After a failure, apply them again without the failed records.
 
-        Returns False, and applies none of the records, if a failure has no record to blame.
-
-        Later attempts restore the cluster from its rows; with `from_rows`, the first attempt does too.
+        Returns False, and applies none of the records, if a failure has no record to blame. Later
+        attempts restore the cluster from its rows; with `from_rows`, the first attempt does too.
         """
         failed: list[BatchRecord] = []
         missed: list[BatchRecord] = []
@@ -302,7 +295,7 @@ class Clusters:
         """Restore a cluster from its rows, or set it apart if a defect of loadstream prevents that.
 
         Raises:
-            DamagedTable: the cluster's own row is missing, or a row cannot be read.
+            DamagedTable: the row of kind `clusters` is missing, or a row cannot be read.
         """
         if "clusters" not in rows:
             kinds = ", ".join(sorted(rows))

@@ -9,6 +9,7 @@ from schemas.base.refusals import REASON_CHARS_MAX, Refusal
 from schemas.policy.durations import format_duration_ms
 from schemas.storage.rows import FailedClusterRow
 from streams.stage.tracked_rows import TrackedRows
+from streams.stage.version import VERSION
 
 KIND = "failed_clusters"
 #: A cluster with this many failures in this log time is set apart. After a failure, the other clusters of
@@ -20,14 +21,13 @@ FAILURE_WINDOW_MS = 600_000
 class FailedClusters(TrackedRows[str, FailedClusterRow]):
     """Rows of kind `failed_clusters` of one partition."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self) -> None:
         super().__init__(KIND, lambda row: row.cluster)
-        self._version = version
 
     def restore_row(self, row: FailedClusterRow) -> None:
         """Restore a row, unless another version of loadstream set the cluster apart."""
         self.rows[row.cluster] = row
-        if row.set_apart and row.version != self._version:
+        if row.set_apart and row.version != VERSION:
             self.drop(row.cluster)
 
     def find_apart(self, cluster: str) -> FailedClusterRow | None:
@@ -44,7 +44,7 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
         recent = [
             failed_ms for failed_ms in row.failed_at_ms if now_ms - failed_ms < FAILURE_WINDOW_MS
         ]
-        # Failures of one batch may be noted in another order than that of their records.
+        # The failures of one batch are not always noted in the order of their records.
         times = tuple(sorted([*recent, now_ms])[-FAILURES_MAX:])
         self.put(row.model_copy(update={"failed_at_ms": times, "reason": _shorten(reason)}))
         return len(times) >= FAILURES_MAX
@@ -55,7 +55,7 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
             "set_apart": True,
             "set_apart_at_ms": now_ms,
             "reason": _shorten(reason),
-            "version": self._version,
+            "version": VERSION,
         }
         row = self._row_of(cluster).model_copy(update=update)
         self.put(row)

@@ -32,12 +32,12 @@ from streams.placement.excluded_requests import ExcludedRequests
 from streams.placement.explain import Refusals
 from streams.placement.filters.unsupported import find_obstacle
 from streams.placement.pending import (
-    NEW,
     REPORTS_PER_ATTEMPT_MAX,
+    UNTRIED,
     KindGroup,
     PendingRequests,
     WaitingRequest,
-    backoff_ms,
+    compute_backoff_ms,
 )
 from streams.placement.placer import Choice, Exclusions, Placer
 from streams.placement.ranking import Ranking
@@ -179,9 +179,9 @@ class Placement:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
-    def tick(self, cause: Cause, share: float = 1.0) -> list[OutputMessage]:
+    def tick(self, cause: Cause, budget_share: float = 1.0) -> list[OutputMessage]:
         """Expire reservations, then handle deferred requests, then retry waiting requests."""
-        budget = Budget(int(UNITS_PER_TICK_MAX * share))
+        budget = Budget(int(UNITS_PER_TICK_MAX * budget_share))
         decisions = self._expire_reservations(budget, cause)
         self.note_openings()
         last_kind: Kind | None = None
@@ -251,7 +251,7 @@ class Placement:
             refusing_filter = self.placer.find_refusing_filter(group.kind, node.row)
             if refusing_filter is not None:
                 opened_by = group.opened_by | refusing_filter.watches
-                if group.version == NEW or opened_by != group.opened_by:
+                if group.version == UNTRIED or opened_by != group.opened_by:
                     self._note_refusal(group, opened_by)
                 continue
             if budget.is_spent:
@@ -280,7 +280,7 @@ class Placement:
         if limit_reached is not None:
             return [explain.build_ended(cause, pod, "refused", limit_reached)]
         if self.pending.get(pod.uid) is not None:
-            # The new request replaces a waiting one, whose row must go even if the pod is placed.
+            # The request replaces a waiting one. Even if the pod is placed, delete the old row.
             self.changed_requests[pod.uid] = None
         kind = intern_pod(pod)
         waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
@@ -404,7 +404,7 @@ class Placement:
             ]
         ranking = self.placer.rank_to_place(waiting.kind)
         refusals = explain.count_refusals(self.placer, ranking)
-        no_node = ranking.best() is None
+        no_node = ranking.find_best() is None
         note = "" if no_node else "pods of this kind wait already; the pod waits with them"
         return [self._report(waiting, group, refusals, cause, note)]
 
@@ -422,7 +422,7 @@ class Placement:
         # An attempt after a change of nodes does not lengthen the back-off.
         if not group.failures or not self.pending.is_woken(group):
             group.failures += 1
-        group.retry_at_ms = cause.now_ms + backoff_ms(self.inventory.policy, group.failures)
+        group.retry_at_ms = cause.now_ms + compute_backoff_ms(self.inventory.policy, group.failures)
         self._note_refusal(group, ranking.opened_by)
 
     def _note_refusal(self, group: KindGroup, opened_by: int) -> None:
@@ -472,7 +472,7 @@ class Placement:
             request, kind_of(pod), self.inventory.numbers.sequence
         )
         attempt = waiting.attempt = held.attempt + 1
-        retry_after_ms = backoff_ms(self.inventory.policy, attempt)
+        retry_after_ms = compute_backoff_ms(self.inventory.policy, attempt)
         waiting.not_before_ms = cause.now_ms + retry_after_ms
         self._add_waiting(waiting, cause)
         return [

@@ -1,4 +1,4 @@
-"""Rebalance rounds of one cluster: decides when rounds are due, and passes on their results.
+"""Decides when the rebalance rounds of one cluster are due, and passes on their results.
 
     inventory ──▶ balancer ──candidates──▶ move history ──▶ migrations ──▶ commands (in later ticks)
                      │
@@ -132,7 +132,7 @@ class Rebalancer:
     def _record_hot_nodes(self, outcome: RoundOutcome, now_ms: int) -> None:
         memory = self._memory
         memory.moves.record_hot_nodes(outcome.hot_names, now_ms)
-        for row in memory.followed.list_rows():
+        for row in list(memory.followed.rows.values()):
             source_hot = _is_hot(outcome, row.pool, row.source_node, row.phase)
             target_hot = None
             if row.target_node is not None:

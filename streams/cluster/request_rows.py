@@ -58,7 +58,7 @@ class RequestRows(TrackedRows[str, WaitingRequest]):
 class GroupRows(TrackedRows[str, KindGroup]):
     """Rows of kind `waiting_groups` of one cluster, by the digest of the kind of pods.
 
-    They must be restored after nodes and requests: a group refers to a version of the nodes.
+    They must be restored after nodes and requests: a group refers to a version of the index.
     """
 
     def __init__(self, cluster: str, inventory: Inventory, placement: Placement) -> None:

@@ -38,7 +38,6 @@ from streams.stage.records import (
     refuse_output,
 )
 from streams.stage.statistics import ClusterFigures, Counts, Figures
-from streams.stage.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -64,17 +63,13 @@ class ClusterStage:
         partition: int,
         partitions: int,
         recall: Recall | None = None,
-        version: str = VERSION,
         *,
         has_tables: bool = True,
     ) -> None:
         """Start without clusters.
 
         Args:
-            partition: number of the partition.
-            partitions: number of partitions of the input topics.
             recall: returns the rows of a cluster, to restore it after a failure; None: no rows are kept.
-            version: version of loadstream.
             has_tables: whether results have rows.
         """
         self.partition = partition
@@ -82,7 +77,7 @@ class ClusterStage:
         self.counts = Counts()
         """Counts of records and decisions since the last `take_counts`."""
         self._has_tables = has_tables
-        self._clusters = Clusters(partition, partitions, recall, version, has_tables=has_tables)
+        self._clusters = Clusters(partition, partitions, recall, has_tables=has_tables)
         self.positions: dict[str, int] = {}
         """Offset of the newest applied record of each input topic."""
         self.now_ms: int | None = None
@@ -118,7 +113,7 @@ class ClusterStage:
     # --- records ----------------------------------------------------------------------------------
 
     def _read(self, record: InputRecord, names: set[str]) -> BatchRecord:
-        """Decode a record and advance log time; `names` has all clusters, and gets a new one."""
+        """Decode a record and advance log time; add a new cluster to `names`, the names of all clusters."""
         batch_record = BatchRecord(record, dict(self.positions))
         try:
             message = decode(record.topic, record.value)
@@ -220,14 +215,13 @@ class ClusterStage:
         partitions: int,
         rows: Mapping[str, bytes],
         recall: Recall | None = None,
-        version: str = VERSION,
     ) -> "ClusterStage":
         """Restore a partition from its rows.
 
         Raises:
             DamagedTable: the row of the partition is missing, or a row cannot be read.
         """
-        stage = cls(partition, partitions, recall, version)
+        stage = cls(partition, partitions, recall)
         clusters = stage._clusters
         by_cluster = group_rows(rows.items())
         partition_row: PartitionRow | None = next(

@@ -370,7 +370,7 @@ class ClusterState:
         return context.now_ms if context.has_time else None
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy, and whether its record pauses the cluster; an unchanged policy costs nothing."""
+        """Apply a policy, and pause or resume the cluster as the policy record says."""
         if policy.digest != self.policy.digest:
             self.inventory.set_policy(policy)
             self.placement.apply_policy()

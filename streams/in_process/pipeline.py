@@ -4,9 +4,9 @@
         ▲                                      ▼
         └── collect policies ──── other ──▶ cluster ──▶ outputs
 
-Records get offsets as in a broker. In a batch, node metrics come after all other records; collect policies
-come before the samples of the next batch. There are no journal and no rows. The same records in the same
-batches give the same outputs.
+Records get offsets as in a broker. In a batch, node metrics come after all other records. Collect policies
+come before the samples of the next batch. There is no journal, and there are no rows. The same records in
+the same batches give the same outputs.
 """
 
 from collections import Counter
@@ -41,12 +41,12 @@ class LocalPipeline:
         )
         self.applied = 0
         """Number of records that both stages have applied."""
-        self._ends: Counter[str] = Counter()
+        self._next_offsets: Counter[str] = Counter()
         self._policies: list[InputRecord] = []
         """Collect policies that the aggregate stage has not read yet."""
 
     def apply(self, records: Sequence[ProducedRecord]) -> list[tuple[str, bytes]]:
-        """Apply records in order; return topic and value of each output.
+        """Apply records in order; return topic and value of each output and dead letter.
 
         Raises ValueError for a topic that neither stage reads.
         """
@@ -56,9 +56,9 @@ class LocalPipeline:
         for record in records:
             written_ms = record.written_ms
             if record.topic == INPUT:
-                samples.append(self._number(INPUT, record.key, record.value, written_ms))
+                samples.append(self._write(INPUT, record.key, record.value, written_ms))
             elif record.topic in CLUSTER_INPUTS:
-                inputs.append(self._number(record.topic, record.key, record.value, written_ms))
+                inputs.append(self._write(record.topic, record.key, record.value, written_ms))
             else:
                 raise ValueError(
                     f"found a record of topic {record.topic}; expected {INPUT} or one of "
@@ -66,22 +66,22 @@ class LocalPipeline:
                 )
         aggregated = self.aggregate.apply(samples)
         inputs += [
-            self._number(OUTPUT, output.key, output.value, written_ms)
+            self._write(OUTPUT, output.key, output.value, written_ms)
             for output in aggregated.outputs
         ]
         result = self.cluster.apply(inputs)
         self.applied += len(samples) + len(inputs)
-        outside = [(letter.topic, letter.value) for letter in aggregated.dead_letters]
+        published = [(letter.topic, letter.value) for letter in aggregated.dead_letters]
         for output in result.outputs:
             if output.topic == INPUT:
-                policy = self._number(INPUT, output.key, output.value, written_ms)
+                policy = self._write(INPUT, output.key, output.value, written_ms)
                 self._policies.append(policy)
             else:
-                outside.append((output.topic, output.value))
-        outside += [(letter.topic, letter.value) for letter in result.dead_letters]
-        return outside
+                published.append((output.topic, output.value))
+        published += [(letter.topic, letter.value) for letter in result.dead_letters]
+        return published
 
-    def _number(self, topic: str, key: str, value: bytes, written_ms: int) -> InputRecord:
-        offset = self._ends[topic]
-        self._ends[topic] = offset + 1
+    def _write(self, topic: str, key: str, value: bytes, written_ms: int) -> InputRecord:
+        offset = self._next_offsets[topic]
+        self._next_offsets[topic] = offset + 1
         return InputRecord(topic, 0, offset, key.encode(), value, written_ms)

@@ -18,7 +18,7 @@ from schemas.policy import OVERUTILIZATION_RISK, Policy
 from schemas.policy.sections.migration import DeleteOptions
 from streams.migration.lifecycle import MigrationLifecycle, build_condition, compute_command_id
 from streams.migration.registry import is_commanded
-from streams.placement.pending import backoff_ms
+from streams.placement.pending import compute_backoff_ms
 from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget
@@ -75,7 +75,7 @@ class Execution:
         for row in list(registry):
             if row.retry_at_ms <= context.now_ms:
                 continue
-            latest_ms = context.now_ms + backoff_ms(policy, row.attempts)
+            latest_ms = context.now_ms + compute_backoff_ms(policy, row.attempts)
             if row.retry_at_ms > latest_ms:
                 registry.put(row.model_copy(update={"retry_at_ms": latest_ms}))
 

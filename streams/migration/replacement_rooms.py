@@ -45,17 +45,18 @@ class ReplacementRooms:
         row = -1 if planned is None else planned.row
         if row >= 0 and row not in excluded.rows and ranking.passes(row):
             return target
-        best = ranking.best(excluded.rows)
+        best = ranking.find_best(excluded.rows)
         return None if best is None else self.inventory.index.nodes[best].name
 
     def find_refusing_nodes(self, pod: Pod) -> BoolArray:
         """Return a mask of the nodes that refuse a replacement of the pod."""
-        return self.placer.rank(kind_of(build_placeholder(pod, ""))).refused()
+        ranking = self.placer.rank(kind_of(build_placeholder(pod, "")))
+        return ranking.get_refused()
 
     def _find_excluded(self, pod: Pod, source: str) -> ExcludedNodes:
         node = self.inventory.nodes.get(source)
         source_row = frozenset({-1 if node is None else node.row})
-        excluded = self.exclusions.find(pod, self.inventory.now_ms)
+        excluded = self.exclusions.find_excluded(pod, self.inventory.now_ms)
         return ExcludedNodes(source_row if excluded is None else source_row | excluded.rows)
 
     def reserve(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:

@@ -17,7 +17,7 @@ from schemas.messages.pods import Pod, PodRef
 from streams.inventory.pod_events import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, build_condition, is_evicted
 from streams.migration.registry import is_commanded, is_live
-from streams.placement.pending import backoff_ms
+from streams.placement.pending import compute_backoff_ms
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 
@@ -75,7 +75,7 @@ class Tracking:
 
     def _handle_failed(self, row: MigrationRow, outcome: CommandOutcome, cause: Cause) -> None:
         lifecycle = self.lifecycle
-        wait_ms = backoff_ms(lifecycle.policy, row.attempts)
+        wait_ms = compute_backoff_ms(lifecycle.policy, row.attempts)
         result = f"{outcome.result}: {outcome.reason}" if outcome.reason else outcome.result
         text = f"command {row.attempts} {result}"
         lifecycle.budgets.discharge(row.pod.uid, gone=False)

@@ -1,8 +1,8 @@
-"""Earlier moves: nodes to which pods must not return, and owners whose pods move in loops.
+"""Memory of earlier moves: prevents pods from returning to hot nodes and from moving in loops.
 
-memory              the state of one cluster
+memory              the state about moves of one cluster
 history             recent moves per owner, loops among them, and owners that are frozen
 cooldown            nodes that moves left, until they have cooled
 followed_evictions  evictions whose effect is measured
-deadlines           deadlines by name, and waiting times that double
+deadlines           deadlines by name, and lengths of waits that double
 """

@@ -1,9 +1,9 @@
-"""Nodes that moves have left, and whether they have cooled since.
+"""Nodes that moves have left, until they have cooled.
 
-A node is cooling until two conditions are met: `coolingSeconds` have passed since it was hot, and it has
-sent `coolingMetrics` newer metrics, because metrics are averages and lag behind. The time is at least two
-intervals between rounds, so that a round can find the node hot again. `history` drops nodes that no
-recent move has left.
+A node is cooling until two conditions are met. First, `coolingSeconds` have passed since the node was hot,
+or two intervals between rounds if that is longer, so that a round can find the node hot again. Second, the
+node has sent `coolingMetrics` newer metrics, because metrics are averages and lag behind. `history` drops
+nodes that no recent move has left.
 """
 
 from schemas.messages.moves import CoolingNodeRow
@@ -31,7 +31,7 @@ class Cooldown(TrackedRows[str, CoolingNodeRow]):
         self.put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
 
     def record_metric(self, node: str, updated_at_ms: int) -> None:
-        """Count a metric that is newer than the last one, and than the last time the node was hot."""
+        """Count a metric if it is newer than the last counted metric and than the node's last hot time."""
         row = self.rows.get(node)
         if row is None or updated_at_ms <= max(row.hot_at_ms, row.metric_at_ms):
             return

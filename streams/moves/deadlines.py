@@ -1,4 +1,4 @@
-"""Deadlines by name, and waiting times that double."""
+"""Deadlines by name, and lengths of waits that double."""
 
 import heapq
 
@@ -7,22 +7,22 @@ _SLACK = 64
 
 
 class Deadlines:
-    """The time at which the caller must check each name.
+    """Times at which the caller must check a name.
 
-    The caller decides by its own state, so a deadline that is too early is harmless.
+    The caller then checks its state, so a deadline that is too early is harmless.
     """
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, str]] = []
         self._newest: dict[str, int] = {}
-        """The current time of each name; other entries of the heap are stale."""
+        """The current deadline of each name; other entries of the heap are stale."""
 
     def __len__(self) -> int:
         """Number of entries, including stale ones."""
         return len(self._entries)
 
     def set(self, at_ms: int, name: str) -> None:
-        """Set the deadline of a name in place of an earlier one."""
+        """Set the deadline of a name, in place of its previous deadline."""
         self._newest[name] = at_ms
         heapq.heappush(self._entries, (at_ms, name))
         if len(self._entries) > 2 * len(self._newest) + _SLACK:
@@ -47,11 +47,11 @@ class Deadlines:
         self._newest.clear()
 
 
-def doubling_ms(first_s: int, most_s: int, times: int) -> int:
-    """Return the length of wait number `times`, counted from 1."""
-    return int(min(first_s * 2 ** min(max(times, 1) - 1, 40), most_s)) * 1000
+def compute_wait_ms(first_s: int, max_s: int, number: int) -> int:
+    """Return the length of a wait by its number, from 1. Waits double up to `max_s`."""
+    return int(min(first_s * 2 ** min(max(number, 1) - 1, 40), max_s)) * 1000
 
 
 def ceil_seconds(duration_ms: int) -> int:
-    """Return whole seconds, rounded up, so that a remaining time is not reported as 0."""
+    """Return a remaining time in seconds, rounded up so that reports do not say 0."""
     return -(-duration_ms // 1000)

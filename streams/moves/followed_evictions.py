@@ -1,7 +1,7 @@
-"""Follows each eviction of a round for `moves.followSeconds` and reports what became of it.
+"""Follows each eviction of a round for `moves.followSeconds`, and reports the outcome of the move.
 
-A pod does not say which pod it replaces. Of an owner's evictions, the oldest one without a
-replacement takes the owner's next new pod. No decision depends on the outcomes.
+A pod does not say which pod it replaces. So the next new pod of an owner counts as the replacement for the
+owner's oldest eviction without a replacement. No decision depends on the outcomes.
 """
 
 from typing import Any
@@ -12,12 +12,12 @@ from schemas.policy import Policy
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
-#: Most evictions that are followed at once; beyond it the oldest ones are reported early.
+#: Most evictions that are followed at once. With more, the oldest evictions are reported early.
 FOLLOWED_MAX = 10_000
 
 
 class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
-    """The evictions of one cluster that are followed, by command id."""
+    """Followed evictions of one cluster, by command id."""
 
     def __init__(self, cluster: str, policy: Policy, followed_max: int = FOLLOWED_MAX) -> None:
         super().__init__("followed_evictions", lambda row: row.command_id, sorted_keys=True)
@@ -27,11 +27,11 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Follow evictions for as long as this policy says, also those under way."""
+        """Apply a policy, also to evictions that are followed already."""
         self._follow_ms = policy.moves.follow_seconds * 1000
 
     def follow(self, row: FollowedEvictionRow) -> None:
-        """Follow a pod's eviction; a command is followed once."""
+        """Follow a pod's eviction, unless its command is followed already."""
         earlier = self.list_replacements(row.owner).get(row.pod.uid)
         if earlier is not None:
             self.put(earlier.model_copy(update={"moved_again": True}))
@@ -40,15 +40,15 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
 
     def list_replacements(self, owner: str) -> dict[str, FollowedEvictionRow]:
         """Return an owner's followed evictions by uid of the replacement."""
-        rows = self._of_owner(owner)
+        rows = self._list_by_owner(owner)
         return {row.replacement.uid: row for row in rows if row.replacement is not None}
 
     def note_arrival(self, owner: str, pod: Pod, node: str) -> None:
         """Note a new pod of an owner on a node."""
-        waiting = [row for row in self._of_owner(owner) if row.replacement is None]
+        waiting = [row for row in self._list_by_owner(owner) if row.replacement is None]
         if not waiting or pod.uid in self.list_replacements(owner):
             return
-        row = min(waiting, key=_age)
+        row = min(waiting, key=_get_age_key)
         if row.pod.uid == pod.uid:
             return
         self.put(
@@ -62,13 +62,10 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
             )
         )
 
-    def list_rows(self) -> list[FollowedEvictionRow]:
-        return list(self.rows.values())
-
     def note_hot(
         self, row: FollowedEvictionRow, source_hot: bool | None, target_hot: bool | None
     ) -> None:
-        """Note whether source and target are hot in a round; None if the round has not judged them."""
+        """Note whether source and target are hot in a round; None if the round has no usage of the node."""
         hot_after = {"source_hot_after": source_hot, "target_hot_after": target_hot}
         changed = {
             name: hot
@@ -79,8 +76,8 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
             self.put(row.model_copy(update=changed))
 
     def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
-        """Return the outcomes of evictions that were followed for long enough, oldest first."""
-        rows = sorted(self.rows.values(), key=_age)
+        """Stop following evictions after `followSeconds`; return their outcomes, oldest first."""
+        rows = sorted(self.rows.values(), key=_get_age_key)
         excess = len(rows) - self.followed_max
         ended = [
             row
@@ -95,12 +92,11 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         ]
 
     def put(self, row: FollowedEvictionRow) -> None:
-        """Store a row in place of the one with its command id."""
         super().put(row)
         self._by_owner.setdefault(row.owner, {})[row.command_id] = None
 
     def drop(self, key: str) -> FollowedEvictionRow | None:
-        """Follow an eviction no longer; return its row."""
+        """Stop following an eviction; return its row."""
         row = super().drop(key)
         if row is not None:
             commands = self._by_owner[row.owner]
@@ -109,9 +105,9 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
                 del self._by_owner[row.owner]
         return row
 
-    def _of_owner(self, owner: str) -> list[FollowedEvictionRow]:
+    def _list_by_owner(self, owner: str) -> list[FollowedEvictionRow]:
         return [self.rows[command] for command in self._by_owner.get(owner, ())]
 
 
-def _age(row: FollowedEvictionRow) -> tuple[int, str]:
+def _get_age_key(row: FollowedEvictionRow) -> tuple[int, str]:
     return row.evicted_at_ms, row.command_id

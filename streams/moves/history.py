@@ -1,19 +1,19 @@
 """Recent moves per owner: nodes to which its pods must not return, and freezes of owners.
 
-A departure and an arrival form a move. A departure is recorded when a pod is commanded to leave a hot
-node, and cancelled if the pod stays. A replacement does not tell which pod it replaces, so the oldest
-open departure of an owner takes the next arrival of a pod of the owner.
+A move is a departure and an arrival. A departure is recorded when a command evicts a pod from a hot node,
+and cancelled if the pod stays. A new pod does not say which pod it replaces, so the next new pod of an
+owner counts as the arrival of the owner's oldest open departure.
 
 - Placement avoids nodes that the owner has left and that have not cooled (`find_avoided`).
-- Rebalancing does not move pods of an owner that is frozen: its pods moved too often, or in a loop
-  (`explain_freeze`; docs/reference/upstream.md P1 to P6, P48, O2).
+- An owner is frozen if its pods moved too often, or in a loop. Rebalancing does not move pods of a frozen
+  owner (`explain_freeze`; docs/reference/upstream.md P1 to P6, P48, O2).
 
 A loop is a chain of moves that returns to its first node: A → B → A, A → B → C → A, or A → A for a pod
-that came straight back. Each move begins on the node, and after the time, where the one before arrived.
+that came straight back. Each move starts on the node where the previous move arrived, and after that time.
 Moves of different replicas may form a loop, because such moves relieve no node.
 
-Dry moves count for freezes like real ones, and no node is avoided because of them. They are forgotten
-when evictions are no longer dry.
+Dry moves count for freezes like real moves, but placement avoids no node because of dry moves. They are
+forgotten when evictions are no longer dry.
 """
 
 from collections.abc import Container, Sequence
@@ -21,16 +21,16 @@ from collections.abc import Container, Sequence
 from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
 from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
-from streams.moves.deadlines import Deadlines, ceil_seconds, doubling_ms
+from streams.moves.deadlines import Deadlines, ceil_seconds, compute_wait_ms
 from streams.stage.tracked_rows import TrackedRows
 
-#: Most owners with rows; the row that was changed longest ago is dropped first.
+#: Most owners with rows. With more, the row with the oldest change is dropped.
 OWNERS_MAX = 10_000
 
 _TEXT_MAX = 500
 
 
-class Moves(TrackedRows[str, RecentMovesRow]):
+class MoveHistory(TrackedRows[str, RecentMovesRow]):
     """Moves of the pods of one cluster, by owner."""
 
     def __init__(self, cluster: str, policy: Policy, owners_max: int = OWNERS_MAX) -> None:
@@ -42,28 +42,28 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         """Owners that have left each node."""
         self._deadlines = Deadlines()
         self._expired: dict[str, None] = {}
-        """Owners whose rows are kept only because a node that they left has not cooled."""
+        """Owners of expired rows that are kept because a node that the owner left has not cooled."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Apply a policy; dry moves are forgotten if its evictions are not dry."""
+        """Apply a policy, and forget dry moves if its evictions are not dry."""
         self.args = policy.moves
         self.cooldown.set_policy(policy)
         self.enabled = policy.remembers_moves
         self._deadlines.clear()
         for owner, row in sorted(self.rows.items()):
-            after = row if policy.dry_run else _without_dry(row)
+            after = row if policy.dry_run else _remove_dry_moves(row)
             if after is not row:
-                self._put(owner, after)
+                self._replace(owner, after)
             else:
-                self._deadlines.set(self._expiry_ms(row), owner)
+                self._deadlines.set(self._compute_expiry_ms(row), owner)
 
-    def shorten_waits(self, now_ms: int) -> None:
+    def shorten_freezes(self, now_ms: int) -> None:
         """Shorten freezes to the policy's limit."""
         for owner, row in sorted(self.rows.items()):
-            latest_ms = now_ms + self._freeze_ms(row.freezes)
+            latest_ms = now_ms + self._compute_freeze_ms(row.freezes)
             if row.frozen_until_ms > latest_ms:
-                self._put(owner, row.model_copy(update={"frozen_until_ms": latest_ms}))
+                self._replace(owner, row.model_copy(update={"frozen_until_ms": latest_ms}))
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -77,52 +77,52 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         dry_run: bool = False,
         replicas: int = 1,
     ) -> None:
-        """Record that a pod is commanded to leave a hot node; too many moves freeze its owner.
+        """Record that a command evicts a pod from a hot node. Too many moves freeze the pod's owner.
 
         Each of the owner's `replicas` may move once.
         """
         if not self.enabled:
             return
-        row = self.rows.get(owner) or self._new(owner)
+        row = self.rows.get(owner) or self._create_row(owner)
         move = RecentMove(source=node, left_at_ms=now_ms, why=why[:_TEXT_MAX], dry_run=dry_run)
         if not dry_run:
             self.cooldown.record_hot(node, now_ms)
         moves = (*self._select_relevant(row, now_ms), move)[-HISTORY_MAX:]
         row = row.model_copy(update={"moves": moves, "touched_at_ms": now_ms})
-        recent = self._recent(row, now_ms)
+        recent = self._list_recent(row, now_ms)
         allowed = max(self.args.max_moves_per_owner, replicas)
         if len(recent) > allowed and row.frozen_until_ms <= now_ms:
             text = f"{len(recent)} moves within {self.args.loop_window_seconds} s, allowed are {allowed}"
             row = self._freeze(row, "count", text, now_ms, dry=any(move.dry_run for move in recent))
-        self._put(owner, row)
+        self._replace(owner, row)
 
     def cancel_departure(
         self, owner: str, node: str, now_ms: int, *, dry_run: bool = False
     ) -> None:
-        """Remove the newest departure from a node, because its pod stays or its dry move ended."""
+        """Remove the newest departure from a node, because the pod stays or the dry move has ended."""
         row = self.rows.get(owner)
         if row is None:
             return
         for index in range(len(row.moves) - 1, -1, -1):
             move = row.moves[index]
-            open_one = move.source == node and move.arrived_at_ms is None
-            if open_one and move.dry_run == dry_run:
+            is_open = move.source == node and move.arrived_at_ms is None
+            if is_open and move.dry_run == dry_run:
                 break
         else:
             return
         moves = row.moves[:index] + row.moves[index + 1 :]
         update: dict[str, object] = {"moves": moves, "touched_at_ms": now_ms}
         if row.frozen_by == "count" and row.frozen_at_ms == move.left_at_ms:
-            # This move caused the freeze.
-            update |= _thaw_fields(row.freezes - 1)
-        self._put(owner, row.model_copy(update=update))
+            # The removed move had caused the freeze.
+            update |= _build_unfrozen_fields(row.freezes - 1)
+        self._replace(owner, row.model_copy(update=update))
 
     def record_arrival(self, owner: str, node: str, now_ms: int) -> None:
-        """Record a new pod of an owner on a node; if it completes a loop, the owner is frozen."""
+        """Record a new pod of an owner on a node. If the arrival completes a loop, freeze the owner."""
         row = self.rows.get(owner)
         if row is None:
             return
-        recent = self._recent(row, now_ms)
+        recent = self._list_recent(row, now_ms)
         departures = (move for move in recent if move.target is None and not move.dry_run)
         departure = next(departures, None)
         if departure is None:
@@ -135,13 +135,13 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             nodes = " → ".join(path if len(path) <= 8 else (*path[:4], "…", *path[-3:]))
             text = f"its pods moved {nodes}"
             row = self._freeze(row, "circle", text, now_ms, dry=False)
-        self._put(owner, row)
+        self._replace(owner, row)
 
     def record_metric(self, node: str, updated_at_ms: int) -> None:
         self.cooldown.record_metric(node, updated_at_ms)
 
     def record_hot_nodes(self, hot: Container[str], now_ms: int) -> None:
-        """Record nodes that a round has found hot, if they are cooling."""
+        """Record that a round has found nodes hot; nodes that are not cooling are ignored."""
         for node in [node for node in self.cooldown.rows if node in hot]:
             self.cooldown.record_hot(node, now_ms)
 
@@ -150,21 +150,21 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         self.cooldown.drop(node)
 
     def tick(self, now_ms: int) -> None:
-        """Drop rows that no longer matter."""
+        """Drop expired rows, unless a node that the owner left has not cooled."""
         for owner in self._deadlines.pop_due(now_ms):
             self._expired[owner] = None
         for owner in sorted(self._expired):
             row = self.rows.get(owner)
-            if row is None or self._expiry_ms(row) > now_ms:
+            if row is None or self._compute_expiry_ms(row) > now_ms:
                 del self._expired[owner]
             elif not self._select_relevant(row, now_ms):
                 del self._expired[owner]
-                self._put(owner, None)
+                self._replace(owner, None)
 
     # --- queries ----------------------------------------------------------------------------------
 
     def find_avoided(self, owner: str, now_ms: int) -> frozenset[str]:
-        """Return nodes that pods of the owner left and that are hot or cooling."""
+        """Return nodes that pods of the owner left, if they are hot or cooling."""
         row = self.rows.get(owner)
         if row is None or not self.enabled:
             return frozenset()
@@ -172,7 +172,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         return frozenset(node for node in sources if self.cooldown.is_cooling(node, now_ms))
 
     def list_cooling(self, now_ms: int) -> list[str]:
-        """Return nodes that moves have left and that are hot or cooling."""
+        """Return nodes that moves have left, if they are hot or cooling."""
         if not self.enabled:
             return []
         return [node for node in self.cooldown.rows if self.cooldown.is_cooling(node, now_ms)]
@@ -180,17 +180,16 @@ class Moves(TrackedRows[str, RecentMovesRow]):
     def explain_rest(
         self, owner: str, node: str, since_ms: int, rest_ms: int, now_ms: int
     ) -> str | None:
-        """Return why a pod must stay, because a recent move brought it to its node; None if there was no such move.
+        """Return why a pod must stay on its node after a recent move; None if it need not stay.
 
         Args:
             owner: owner of the pod.
             node: node of the pod.
-            since_ms: time since when the pod is on the node.
-            rest_ms: how long the pod stays after the move.
+            since_ms: time when the pod came to the node.
+            rest_ms: how long the pod must stay after the move, at most `loopWindowSeconds`.
             now_ms: log time.
 
-        A pod that came to the target of a move after its departure counts as the replacement. It stays for at
-        most `loopWindowSeconds`.
+        A pod that came to the target of a move after the departure counts as the replacement.
         """
         row = self.rows.get(owner)
         if row is None or not self.enabled:
@@ -199,7 +198,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             arrived_ms = move.arrived_at_ms
             if move.target != node or arrived_ms is None or since_ms < move.left_at_ms:
                 continue
-            # Whether a row still has a move beyond the window depends on other pods.
+            # Do not count moves beyond the window: other pods decide how long a row keeps them.
             window_end_ms = move.left_at_ms + self.args.loop_window_seconds * 1000
             remaining_ms = min(arrived_ms + rest_ms, window_end_ms) - now_ms
             if remaining_ms > 0:
@@ -208,7 +207,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         return None
 
     def explain_freeze(self, owner: str, now_ms: int) -> str | None:
-        """Return why pods of the owner are not moved now; None if they may be."""
+        """Return why pods of the owner must not move now; None if they may move."""
         row = self.rows.get(owner)
         if row is None or not self.enabled or row.frozen_until_ms <= now_ms:
             return None
@@ -219,24 +218,24 @@ class Moves(TrackedRows[str, RecentMovesRow]):
     # --- rows -------------------------------------------------------------------------------------
 
     def restore_row(self, row: RecentMovesRow) -> None:
-        self._put(row.owner, row)
+        self._replace(row.owner, row)
 
-    def _new(self, owner: str) -> RecentMovesRow:
+    def _create_row(self, owner: str) -> RecentMovesRow:
         if len(self.rows) >= self.owners_max:
             oldest = min(self.rows.values(), key=lambda row: (row.touched_at_ms, row.owner))
-            self._put(oldest.owner, None)
+            self._replace(oldest.owner, None)
         return RecentMovesRow(cluster=self.cluster, owner=owner, touched_at_ms=0)
 
-    def _put(self, owner: str, row: RecentMovesRow | None) -> None:
+    def _replace(self, owner: str, row: RecentMovesRow | None) -> None:
         if row is not None and not row.moves and not row.freezes:
             row = None
-        before = _sources(self.rows.get(owner))
+        before = _list_sources(self.rows.get(owner))
         if row is None:
             self.drop(owner)
         else:
             self.put(row)
-            self._deadlines.set(self._expiry_ms(row), owner)
-        after = _sources(row)
+            self._deadlines.set(self._compute_expiry_ms(row), owner)
+        after = _list_sources(row)
         for node in after:
             self._owners_by_node.setdefault(node, {})[owner] = None
         for node in before:
@@ -249,16 +248,16 @@ class Moves(TrackedRows[str, RecentMovesRow]):
 
     # --- rules ------------------------------------------------------------------------------------
 
-    def _recent(self, row: RecentMovesRow, now_ms: int) -> list[RecentMove]:
+    def _list_recent(self, row: RecentMovesRow, now_ms: int) -> list[RecentMove]:
         since_ms = now_ms - self.args.loop_window_seconds * 1000
         return [move for move in row.moves if move.left_at_ms > since_ms]
 
     def _select_relevant(self, row: RecentMovesRow, now_ms: int) -> tuple[RecentMove, ...]:
-        """Return moves that are recent or from nodes that have not cooled; all after a freeze.
+        """Return moves that are recent or from nodes that have not cooled. After a freeze, return all moves.
 
-        A freeze may be longer than the window, and a loop may continue after it.
+        A freeze may be longer than the window, and a loop may continue after the freeze.
         """
-        if row.freezes and now_ms < self._expiry_ms(row):
+        if row.freezes and now_ms < self._compute_expiry_ms(row):
             return row.moves
         since_ms = now_ms - self.args.loop_window_seconds * 1000
         return tuple(
@@ -268,37 +267,39 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             or (not move.dry_run and self.cooldown.is_cooling(move.source, now_ms))
         )
 
-    def _expiry_ms(self, row: RecentMovesRow) -> int:
-        """Return when a row may be dropped, if the nodes have cooled by then."""
+    def _compute_expiry_ms(self, row: RecentMovesRow) -> int:
+        """Return when a row may be dropped, if all nodes in it have cooled by then."""
         newest_ms = max((move.left_at_ms for move in row.moves), default=0)
         return max(newest_ms, row.frozen_until_ms) + self.args.loop_window_seconds * 1000
 
-    def _freeze_ms(self, times: int) -> int:
-        return doubling_ms(self.args.initial_freeze_seconds, self.args.max_freeze_seconds, times)
+    def _compute_freeze_ms(self, times: int) -> int:
+        return compute_wait_ms(
+            self.args.initial_freeze_seconds, self.args.max_freeze_seconds, times
+        )
 
     def _freeze(
-        self, row: RecentMovesRow, by: str, reason: str, now_ms: int, *, dry: bool
+        self, row: RecentMovesRow, rule: str, reason: str, now_ms: int, *, dry: bool
     ) -> RecentMovesRow:
         freezes = row.freezes + 1
         return row.model_copy(
             update={
                 "freezes": freezes,
-                "frozen_until_ms": now_ms + self._freeze_ms(freezes),
+                "frozen_until_ms": now_ms + self._compute_freeze_ms(freezes),
                 "frozen_at_ms": now_ms,
                 "frozen_for": reason[:_TEXT_MAX],
-                "frozen_by": by,
+                "frozen_by": rule,
                 "frozen_dry": dry,
             }
         )
 
 
-def _sources(row: RecentMovesRow | None) -> dict[str, None]:
+def _list_sources(row: RecentMovesRow | None) -> dict[str, None]:
     """Return the nodes that the owner left, without dry moves."""
     moves = () if row is None else row.moves
     return dict.fromkeys(move.source for move in moves if not move.dry_run)
 
 
-def _thaw_fields(freezes: int) -> dict[str, object]:
+def _build_unfrozen_fields(freezes: int) -> dict[str, object]:
     return {
         "freezes": freezes,
         "frozen_until_ms": 0,
@@ -309,28 +310,27 @@ def _thaw_fields(freezes: int) -> dict[str, object]:
     }
 
 
-def _without_dry(row: RecentMovesRow) -> RecentMovesRow | None:
+def _remove_dry_moves(row: RecentMovesRow) -> RecentMovesRow | None:
     """Return the row without dry moves and their freeze; None if nothing is left."""
     moves = tuple(move for move in row.moves if not move.dry_run)
     if len(moves) == len(row.moves) and not row.frozen_dry:
         return row
     update: dict[str, object] = {"moves": moves}
     if row.frozen_dry:
-        update |= _thaw_fields(0)
+        update |= _build_unfrozen_fields(0)
     return row.model_copy(update=update) if moves or not row.frozen_dry else None
 
 
 def find_loop(moves: Sequence[RecentMove], closing: RecentMove) -> list[str] | None:
-    """Return the nodes of the loop that a move closes, first and last the same; None if it closes none.
+    """Return the nodes of the loop that a move closes, from one node back to it; None if there is no loop.
 
     Args:
-        moves: all moves of the owner in the order in which they began; those that have not arrived are
-            ignored.
+        moves: all moves of the owner in the order of departure; moves without an arrival are ignored.
         closing: a move that has arrived.
     """
     if closing.target is None:
         return None
-    # Nodes that can be reached from the end of the closing move: path, and time of arrival.
+    # Path and time of arrival for each node that can be reached from the end of the closing move.
     reached: dict[str, tuple[list[str], int]] = {closing.target: ([closing.target], 0)}
     for move in moves:
         if move is closing or move.target is None or move.arrived_at_ms is None:

@@ -1,4 +1,4 @@
-"""Where a pod goes: requests in, decisions out.
+"""Chooses nodes for pods: requests in, decisions out.
 
 request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ filters, scores
                ├─▶ explain ─▶ decision, and a reservation on the node
@@ -8,7 +8,7 @@ request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ filters, sc
 replacement pod gets the room that a migration holds for it.
 
 pending            requests that wait for a node, grouped by kind of pod
-placer             chooses the best node for a pod that is not excluded for it; recomputes changed nodes only
+placer             chooses the best node that is not excluded for the pod; recomputes changed nodes only
 ranking            results of all filters and scores for one kind of pod
 normalize          stretches raw scores to 0..100
 excluded_requests  pods that wait alone because of exclusions

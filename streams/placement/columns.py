@@ -1,10 +1,10 @@
 """Columns of values that many nodes share, and columns that are built on first use.
 
-Thousands of nodes have few distinct taints and few distinct values of a label. `Interned` gives
-each distinct value a small number and stores one number per row. A requirement is evaluated once
-per distinct value, and one numpy operation spreads the result over the rows. `LazyColumns` keeps
-columns of the labels and resources that pods name. It drops the least recently used columns, so
-that names which users invent do not grow the worker's memory without limit.
+Thousands of nodes have few distinct taints and few distinct values of a label. `InternedColumn` gives
+each distinct value an id and stores one id per row. A requirement is evaluated once per distinct value,
+and one numpy operation spreads the result over the rows. `LazyColumns` keeps columns of the labels and
+resources that pods name. It drops the least recently used columns: otherwise names that users invent
+would grow the worker's memory without limit.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -18,11 +18,11 @@ Value = TypeVar("Value", bound=Hashable)
 Column = TypeVar("Column")
 
 
-class Interned(Generic[Value]):
+class InternedColumn(Generic[Value]):
     """One value per row. Each distinct value is stored once, and dropped with its last row."""
 
     def __init__(self, default: Value, values: Iterable[Value] = ()) -> None:
-        """Start with one row per value; `default` is the value of later rows."""
+        """Start with one row per value; `default` is the value of rows that are added later."""
         self._default = default
         self._id_of: dict[Value, int] = {}
         self._values: list[Value] = []
@@ -31,9 +31,9 @@ class Interned(Generic[Value]):
         """Number of rows by id."""
         self._free: list[int] = []
         """Ids without rows."""
-        self._ids: IntArray = np.array(self._ids_of(values), dtype=np.int64)
+        self._ids: IntArray = np.array(self._intern_all(values), dtype=np.int64)
         """Shape (nodes,)."""
-        self._count()
+        self._count_rows()
 
     def __len__(self) -> int:
         return len(self._id_of)
@@ -45,7 +45,7 @@ class Interned(Generic[Value]):
         """Iterate over the distinct values."""
         return iter(self._id_of)
 
-    def value(self, row: int) -> Value:
+    def get(self, row: int) -> Value:
         return self._values[self._ids.item(row)]
 
     def put(self, row: int, value: Value) -> None:
@@ -55,9 +55,9 @@ class Interned(Generic[Value]):
             return
         self._counts[old] -= 1
         if not self._counts[old]:
-            self._forget(old)
+            self._free_id(old)
         if new is None:
-            new = self._id(value)
+            new = self._intern(value)
         self._counts[new] += 1
         self._ids[row] = new
 
@@ -67,61 +67,60 @@ class Interned(Generic[Value]):
         ids = np.zeros(source.size, dtype=np.int64)
         ids[is_old] = self._ids[source[is_old]]
         if not is_old.all():
-            ids[~is_old] = self._id(self._default)
+            ids[~is_old] = self._intern(self._default)
         self._ids = ids
-        self._count()
+        self._count_rows()
         for old in [i for i in self._id_of.values() if not self._counts[i]]:
-            self._forget(old)
+            self._free_id(old)
 
-    def where(self, test: Callable[[Value], bool]) -> BoolArray | None:
-        """Return a mask of the rows whose value passes; None if all pass.
+    def mask_passing(self, test: Callable[[Value], bool]) -> BoolArray | None:
+        """Return a mask of the rows whose value passes the test; None if all pass.
 
         The test is called once per distinct value.
         """
         passing = [i for value, i in self._id_of.items() if test(value)]
-        return None if len(passing) == len(self._id_of) else self._rows(passing)
+        return None if len(passing) == len(self._id_of) else self._mask(passing)
 
-    def rows_with(self, values: Iterable[Value]) -> BoolArray:
-        """Return a mask of the rows that have one of these values."""
-        return self._rows([self._id_of[value] for value in values if value in self._id_of])
+    def mask_values(self, values: Iterable[Value]) -> BoolArray:
+        """Return a mask of the rows that have one of some values."""
+        return self._mask([self._id_of[value] for value in values if value in self._id_of])
 
-    def map(self, number_of: Callable[[Value], int]) -> IntArray:
-        """Return a number per row, computed once per distinct value; shape (nodes,)."""
+    def map_to_numbers(self, number_of: Callable[[Value], int]) -> IntArray:
+        """Return the number of each row's value, computed once per distinct value; shape (nodes,)."""
         numbers = np.zeros(len(self._values), dtype=np.int64)
         for value, i in self._id_of.items():
             numbers[i] = number_of(value)
         return numbers.take(self._ids)
 
-    def groups(self, rows: IntArray) -> Iterable[tuple[Value, IntArray]]:
-        """Yield each distinct value of some rows, with the rows that have it."""
+    def group_rows(self, rows: IntArray) -> Iterable[tuple[Value, IntArray]]:
+        """Yield each distinct value of some rows, with its rows."""
         ids = self._ids[rows]
         order = np.argsort(ids, kind="stable")
-        numbers, begins = np.unique(ids[order], return_index=True)
-        parts = np.split(rows[order], begins[1:])
-        for number, part in zip(numbers.tolist(), parts, strict=True):
-            yield self._values[number], part
+        distinct, starts = np.unique(ids[order], return_index=True)
+        groups = np.split(rows[order], starts[1:])
+        for i, group in zip(distinct.tolist(), groups, strict=True):
+            yield self._values[i], group
 
-    def _rows(self, ids: list[int]) -> BoolArray:
-        rows: BoolArray
+    def _mask(self, ids: list[int]) -> BoolArray:
         if len(ids) == 1:
-            rows = self._ids == ids[0]
-        else:
-            table = np.zeros(len(self._values), dtype=np.bool_)
-            table[ids] = True
-            rows = table.take(self._ids)
-        return rows
+            mask: BoolArray = self._ids == ids[0]
+            return mask
+        has_id = np.zeros(len(self._values), dtype=np.bool_)
+        has_id[ids] = True
+        return has_id.take(self._ids)
 
-    def _count(self) -> None:
+    def _count_rows(self) -> None:
         self._counts = np.bincount(self._ids, minlength=len(self._values)).tolist()
 
-    def _ids_of(self, values: Iterable[Value]) -> list[int]:
+    def _intern_all(self, values: Iterable[Value]) -> list[int]:
+        # Looking up existing values here saves a third of the time of a new column.
         id_of, ids = self._id_of, []
         for value in values:
-            number = id_of.get(value)
-            ids.append(self._id(value) if number is None else number)
+            value_id = id_of.get(value)
+            ids.append(self._intern(value) if value_id is None else value_id)
         return ids
 
-    def _id(self, value: Value) -> int:
+    def _intern(self, value: Value) -> int:
         existing = self._id_of.get(value)
         if existing is not None:
             return existing
@@ -135,27 +134,24 @@ class Interned(Generic[Value]):
         self._id_of[value] = new
         return new
 
-    def _forget(self, old: int) -> None:
+    def _free_id(self, old: int) -> None:
         del self._id_of[self._values[old]]
         self._free.append(old)
 
 
 class NameCounts(dict[str, int]):
-    """Number of rows per name, for example per label key.
-
-    A name that no row has needs no column.
-    """
+    """Number of rows per name, for example per label key. Names without rows need no column."""
 
     def replace(self, before: Collection[str] | None, after: Collection[str]) -> None:
-        """Count a row's new names instead of its old ones; `before` is None for a new row."""
-        if before is not None and _names(before) == _names(after):
+        """Count the names of a row after a change; `before` is None for a new row."""
+        if before is not None and _get_names(before) == _get_names(after):
             return
         for name in after:
             self[name] = self.get(name, 0) + 1
         self._drop(before or ())
 
     def relayout(self, names: Sequence[Collection[str] | None], source: IntArray) -> None:
-        """Drop rows as `Plugin.relayout` does; `names` are those of the old rows."""
+        """Drop rows as `Plugin.relayout` does; `names` has the names of each old row."""
         removed = np.ones(len(names), dtype=np.bool_)
         removed[source[source >= 0]] = False
         for row in np.flatnonzero(removed).tolist():
@@ -168,16 +164,12 @@ class NameCounts(dict[str, int]):
                 del self[name]
 
 
-def _names(names: Collection[str]) -> Collection[str]:
+def _get_names(names: Collection[str]) -> Collection[str]:
     return names.keys() if isinstance(names, dict) else names
 
 
 class LazyColumns(dict[str, Column], Generic[Column]):
-    """Columns by name, built on first use.
-
-    At most `limit` columns are kept. The least recently used one is dropped first, and is built
-    again on its next use.
-    """
+    """At most `limit` columns by name, built on first use. Drops the least recently used column first."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()

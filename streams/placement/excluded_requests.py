@@ -1,19 +1,19 @@
 """Pods that wait alone, because every node that accepts their kind is excluded for the pod itself.
 
-Other pods of the kind can be placed, so these pods do not delay the group. Each tick rechecks them.
-They join the group when a node that is not excluded accepts their kind, for example because a node
-has cooled. A decision reports that they still wait whenever their back-off ends.
+Other pods of the kind can be placed, so the excluded pods must not delay the group. Each tick rechecks
+them. They join the group when a node that is not excluded accepts their kind, for example because a node
+has cooled. Whenever the back-off of an excluded pod ends, a decision reports that the pod still waits.
 """
 
 from schemas.policy import Policy
 from streams.placement import explain
-from streams.placement.pending import PendingRequests, WaitingRequest, backoff_ms
+from streams.placement.pending import PendingRequests, WaitingRequest, compute_backoff_ms
 from streams.placement.placer import UNITS_PER_KIND, Choice, Exclusions, Placer
 from streams.stage.budget import Budget, rotate
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
-#: Terms of anti-affinity that are evaluated for one unit of the budget.
+#: Anti-affinity terms whose evaluation costs one unit of the budget.
 TERMS_PER_UNIT = 50
 
 
@@ -35,8 +35,8 @@ class ExcludedRequests:
         """Let a pod wait alone for its next back-off."""
         waiting.excluded = True
         waiting.attempt += 1
-        alone_ms = backoff_ms(policy, waiting.attempt)
-        waiting.not_before_ms = cause.now_ms + alone_ms
+        wait_ms = compute_backoff_ms(policy, waiting.attempt)
+        waiting.not_before_ms = cause.now_ms + wait_ms
         self._pending.add(waiting, cause.now_ms)
         self._changed[waiting.request.pod.uid] = None
         return explain.build_waiting(
@@ -44,24 +44,28 @@ class ExcludedRequests:
             waiting.request.pod,
             explain.count_refusals(self._placer, choice.ranking, choice.excluded),
             attempt=waiting.attempt,
-            retry_after_ms=alone_ms,
+            retry_after_ms=wait_ms,
         )
 
     def recheck(self, policy: Policy, budget: Budget, cause: Cause) -> list[OutputMessage]:
-        """Let pods that need not wait alone any more join their groups; use half of the budget left."""
+        """Let pods that no longer need to wait alone join their groups; use half of the remaining budget."""
         decisions: list[OutputMessage] = []
         half = budget.left // 2
-        candidates = self._pending.list_excluded(half // UNITS_PER_KIND)
-        for waiting in rotate(candidates, cause.now_ms):
+        requests = self._pending.list_excluded(half // UNITS_PER_KIND)
+        for waiting in rotate(requests, cause.now_ms):
             if budget.left <= half:
                 break
             budget.spend(self._placer.count_units(waiting.kind))
             self._placer.inventory.update_index()
-            excluded = self._exclusions.find(waiting.request.pod, cause.now_ms)
+            excluded = self._exclusions.find_excluded(waiting.request.pod, cause.now_ms)
             budget.spend(0 if excluded is None else excluded.terms // TERMS_PER_UNIT)
             rows = () if excluded is None else excluded.rows
             ranking = self._placer.rank_to_place(waiting.kind, rows)
-            if excluded is None or ranking.best() is None or ranking.best(rows) is not None:
+            if (
+                excluded is None
+                or ranking.find_best() is None
+                or ranking.find_best(rows) is not None
+            ):
                 self._pending.remove(waiting.request.pod.uid)
                 waiting.excluded = False
                 waiting.not_before_ms = 0

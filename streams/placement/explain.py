@@ -1,6 +1,6 @@
-"""Decisions as messages of topic `placement-decisions`: the outcome, its inputs and its reasons.
+"""Builds messages of topic `placement-decisions`: the outcome of a decision, its inputs and reasons.
 
-Ids are derived from the input that caused the decision, so a replay produces the same ids.
+The id of a decision is derived from the record that caused it, so a replay produces the same ids.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Refusals:
     stale_nodes: int
     refused_by: dict[str, int]
     reasons: tuple[tuple[str, int], ...]
-    """Reasons and nodes refused for them, most nodes first."""
+    """Reasons with the number of refused nodes, most nodes first."""
     load_thresholds: dict[str, Any] | None = None
     missing: Mapping[MissingUsage, int] = field(default_factory=dict)
     """Number of nodes by the usage that their metrics lack."""
@@ -56,15 +56,14 @@ class Refusals:
 def count_refusals(
     placer: Placer, ranking: Ranking, excluded: ExcludedNodes | None = None
 ) -> Refusals:
-    """Count the reasons why nodes are refused or excluded."""
-    reasons = dict(ranking.reasons())
+    reasons = dict(ranking.count_reasons())
     if excluded is not None:
         reasons |= {reason: nodes for _, reason, nodes in excluded.list_refusals(ranking)}
     counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return Refusals(
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
-        refused_by=_refused_by(ranking, excluded),
+        refused_by=_count_refused_nodes(ranking, excluded),
         reasons=tuple(counts[:REASONS_MAX]),
         load_thresholds=placer.inventory.filter_thresholds.reported,
         missing=count_missing(placer, ranking.kind),
@@ -72,7 +71,7 @@ def count_refusals(
 
 
 def count_missing(placer: Placer, kind: Kind) -> dict[MissingUsage, int]:
-    """Return the usage that metrics lack and a kind of pods needs, with the number of nodes."""
+    """Count the nodes whose metrics lack usage that decisions about a kind of pods need."""
     pods_bit = get_pods_bit(prod=kind.prod, daemon=kind.daemon)
     counts: dict[MissingUsage, int] = {}
     for usage, nodes in sorted(placer.inventory.freshness.missing.items()):
@@ -95,7 +94,7 @@ def describe_missing(missing: Mapping[MissingUsage, int]) -> str:
     return "; ".join(texts)
 
 
-def _missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
+def _build_missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
     by_estimates = {
         usage.subject: nodes for usage, nodes in missing.items() if usage.replacement == ESTIMATES
     }
@@ -115,13 +114,13 @@ def _missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
 def build_placed(
     cause: Cause, waiting: WaitingRequest, choice: Choice, placer: Placer, expires_at_ms: int
 ) -> OutputMessage:
-    """Build the decision for a pod; call before its room is reserved, which changes the ranking."""
+    """Build the decision for a pod. Call it before the reservation, which changes the ranking."""
     ranking, row, excluded = choice
     assert row is not None  # noqa: S101 - a node was chosen
-    without = () if excluded is None else excluded.rows
+    excluded_rows = () if excluded is None else excluded.rows
     winner, *runners_up = (
-        _build_node_score(placer.index.nodes[scored].name, terms)
-        for scored, terms in ranking.list_scored(row, RUNNERS_UP_MAX, without)
+        _build_node_score(placer.index.nodes[scored_row].name, terms)
+        for scored_row, terms in ranking.list_scored(row, RUNNERS_UP_MAX, excluded_rows)
     )
     missing = count_missing(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
@@ -130,7 +129,7 @@ def build_placed(
         notes.insert(
             0, f"no node passes every filter ({refusals}); placed on the best node that remains"
         )
-    decision = _decision(
+    decision = _build_decision(
         cause,
         waiting.request.pod,
         "placed",
@@ -140,13 +139,13 @@ def build_placed(
         attempt=waiting.attempt,
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
-        refused_by=_refused_by(ranking.strict or ranking, excluded),
+        refused_by=_count_refused_nodes(ranking.strict or ranking, excluded),
         winner=winner,
         runners_up=runners_up,
         load_thresholds=placer.inventory.filter_thresholds.reported,
-        **_missing_fields(missing),
+        **_build_missing_fields(missing),
     )
-    # The clock of the request's producer may be ahead of log time.
+    # The producer's clock may be ahead of log time.
     waited_ms = max(0, cause.now_ms - waiting.request.requested_at_ms)
     return replace(decision, waited_s=waited_ms // 1000)
 
@@ -169,9 +168,9 @@ def build_waiting(
             "refused_by": refusals.refused_by,
             "reasons": [{"reason": reason, "nodes": nodes} for reason, nodes in refusals.reasons],
             "load_thresholds": refusals.load_thresholds,
-            **_missing_fields(refusals.missing),
+            **_build_missing_fields(refusals.missing),
         }
-    return _decision(cause, pod, "waiting", note, **fields)
+    return _build_decision(cause, pod, "waiting", note, **fields)
 
 
 def build_ended(
@@ -184,10 +183,12 @@ def build_ended(
     rejected: str | None = None,
 ) -> OutputMessage:
     """Build a decision with the outcome refused, withdrawn or expired."""
-    return _decision(cause, pod, outcome, message, node=node, rejected=rejected)
+    return _build_decision(cause, pod, outcome, message, node=node, rejected=rejected)
 
 
-def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any) -> OutputMessage:
+def _build_decision(
+    cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any
+) -> OutputMessage:
     """Build the fields of a `PlacementDecision`, without those that are None."""
     return OutputMessage(
         "placement-decisions",
@@ -211,7 +212,7 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
     )
 
 
-def _refused_by(ranking: Ranking, excluded: ExcludedNodes | None = None) -> dict[str, int]:
+def _count_refused_nodes(ranking: Ranking, excluded: ExcludedNodes | None) -> dict[str, int]:
     counts = ranking.refused_by_name
     if excluded is not None:
         counts |= {name: nodes for name, _, nodes in excluded.list_refusals(ranking)}

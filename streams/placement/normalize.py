@@ -1,4 +1,4 @@
-"""Normalised scores: raw figures of any size are stretched to 0..100 over the nodes that pass.
+"""Normalizes scores: stretches raw scores of any size to 0..100 over the nodes that pass.
 
 The best node gets 100 and the worst 0; if all are equal, every node gets 100. The functions for all
 nodes and for one node use the same arithmetic in the same order, so that results are equal.
@@ -19,8 +19,8 @@ def find_bounds(
         return 0.0, 0.0
     if passes is None or passing == raw.size:
         return float(raw.min()), float(raw.max())
-    among = raw[passes]
-    return float(among.min()), float(among.max())
+    raw_passing = raw[passes]
+    return float(raw_passing.min()), float(raw_passing.max())
 
 
 def stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
@@ -30,7 +30,7 @@ def stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
     stretched = raw - low
     stretched /= high - low
     stretched *= 100.0
-    # Refused nodes may lie outside of the bounds, far enough to overflow the conversion.
+    # Refused nodes may be so far outside of the bounds that the conversion overflows.
     np.clip(stretched, 0.0, 100.0, out=stretched)
     return stretched.astype(np.int32)
 

@@ -2,13 +2,15 @@
 
 Pods of one kind wait in one group, because nodes accept or refuse them alike. A group is retried:
 
-- after a change of a node that may help it. Each filter names the changes that it depends on
-  (`watches`), and the filters that refuse the group's kind decide which changes wake the group. It is
-  retried at once or at the next tick, in the order of priority and arrival of its first pod.
-- without such a change, when its back-off ends. The back-off doubles with each attempt, up to a limit.
+- after a change of a node that may help the group. Each filter names the changes that it depends on
+  (`watches`), and the filters that refuse the kind decide which changes wake the group. Woken groups
+  are retried at once or at the next tick, in the order of priority and arrival of their first pods.
+- when its back-off ends. The back-off doubles with each attempt, up to a limit.
 
-Two sorts of pods wait outside of their groups: those whose binding failed, until their own back-off
-ends, and those that must stay away from every node that accepts their kind.
+Two sorts of pods wait outside of their groups:
+
+- pods whose binding failed, until their own back-off ends,
+- pods that are excluded from every node that accepts their kind (see `excluded_requests`).
 
 A request that arrives before the first clock tick is deferred, because a decision needs a time.
 """
@@ -22,13 +24,14 @@ from schemas.messages.decisions import SchedulingRequest
 from schemas.policy import Policy
 from schemas.storage.rows import WaitingGroupRow
 from streams.inventory.node_index import Change
+from streams.moves.deadlines import compute_wait_ms
 from streams.pods.kind import Kind
 
-#: Most pods of a group for which one failed attempt is reported. A pod's first attempt always is.
+#: Most pods of a group for which one failed attempt is reported. A pod's first failure is always reported.
 REPORTS_PER_ATTEMPT_MAX = 100
 
-#: Version of a group that is to be tried: it is new, or its last attempt placed a pod.
-NEW = -1
+#: Version of a group that is due: it is new, its last attempt placed a pod, or the policy has changed.
+UNTRIED = -1
 _CHANGES = (Change.STATE, Change.PODS, Change.METRIC, Change.FLEET)
 
 #: Most stale entries in a group's heap, beyond the size of the group.
@@ -70,8 +73,8 @@ class KindGroup:
     retry_at_ms: int = 0
     opened_by: int = Change.ALL
     """Changes after which a node may accept the kind."""
-    version: int = NEW
-    """Version of the nodes at the last failure; later changes in `opened_by` wake the group."""
+    version: int = UNTRIED
+    """Version of the index at the last failure; later changes in `opened_by` wake the group."""
 
 
 class PendingRequests:
@@ -90,8 +93,8 @@ class PendingRequests:
         """Pod uids of requests that wait alone because of exclusions (an ordered set)."""
         self.sequence = 0
         self._changed_groups: dict[bytes, None] = {}
-        self._opened_at = dict.fromkeys(_CHANGES, 0)
-        """Version of the nodes at the last change of each sort."""
+        self._version_by_change = dict.fromkeys(_CHANGES, 0)
+        """Version of the index at the last change of each sort."""
         self._may_have_woken = False
         self._asleep: dict[bytes, None] = {}
         """Groups whose written rows have `woken` false."""
@@ -106,14 +109,14 @@ class PendingRequests:
     def get(self, uid: str) -> WaitingRequest | None:
         return self._waiting.get(uid)
 
-    def check_limit(self, uid: str, most: int) -> str | None:
-        """Return why another request cannot wait; None if it can, or already waits."""
-        if len(self._waiting) < most or uid in self._waiting:
+    def check_limit(self, uid: str, requests_max: int) -> str | None:
+        """Return why a pod's request cannot wait; None if it can, or already waits."""
+        if len(self._waiting) < requests_max or uid in self._waiting:
             return None
         return f"{len(self._waiting)} requests wait already; maxPendingRequests allows no more"
 
     def list_unlisted(self, list_id: str, begin: int, count: int) -> list[str]:
-        """Return at most `count` pods that a full list lacks although their requests precede it."""
+        """Return at most `count` uids of pods that a full list lacks, if they were requested before `begin`."""
         unlisted = (
             waiting.request.pod.uid
             for waiting in self
@@ -127,7 +130,7 @@ class PendingRequests:
     def create_waiting(
         self, request: SchedulingRequest, kind: Kind, applied: int
     ) -> WaitingRequest:
-        """Return a waiting request; it takes the position of an older request of the same pod."""
+        """Build a waiting request, in the position of an older request of the same pod."""
         old = self.remove(request.pod.uid)
         if old is None:
             self.sequence += 1
@@ -191,7 +194,7 @@ class PendingRequests:
     def list_excluded(self, count: int) -> list[WaitingRequest]:
         """Return at most `count` requests that wait because of exclusions, in the order of arrival.
 
-        If there are more, those whose back-off ends first are returned.
+        If there are more, returns the requests whose back-off ends first.
         """
         waiting = [self._waiting[uid] for uid in self._excluded]
         if len(waiting) > count:
@@ -203,17 +206,17 @@ class PendingRequests:
     # --- waking ---------------------------------------------------------------------------------
 
     def wake(self, change: int, version: int) -> None:
-        """Wake the groups that a change of nodes may help; it made `version` of the nodes."""
-        for single in _CHANGES:
-            if single & change:
-                self._opened_at[single] = version
+        """Wake the groups that a change of nodes may help; `version` is the index's version after the change."""
+        for sort in _CHANGES:
+            if sort & change:
+                self._version_by_change[sort] = version
         self._may_have_woken = True
 
     def is_woken(self, group: KindGroup) -> bool:
-        """Whether a change that may help a group came after its last attempt."""
+        """Tell whether a change that may help the group came after its last attempt."""
         return any(
             group.opened_by & change and version > group.version
-            for change, version in self._opened_at.items()
+            for change, version in self._version_by_change.items()
         )
 
     def has_woken(self) -> bool:
@@ -236,7 +239,7 @@ class PendingRequests:
 
     def retry_soon(self, group: KindGroup, now_ms: int) -> None:
         """Make a group due after one of its pods was placed."""
-        group.failures, group.retry_at_ms, group.version = 0, now_ms, NEW
+        group.failures, group.retry_at_ms, group.version = 0, now_ms, UNTRIED
         self._may_have_woken = True
         self.note_changed(group)
 
@@ -247,42 +250,42 @@ class PendingRequests:
         """Make all groups due, because results of earlier attempts are stale."""
         self._may_have_woken = True
         for group in self._groups.values():
-            group.version = NEW
+            group.version = UNTRIED
 
     def shorten_backoffs(self, policy: Policy, now_ms: int) -> list[str]:
-        """Shorten back-offs to a policy's limit; return pod uids whose own back-off ends sooner."""
+        """Shorten back-offs to a policy's limit; return the pods whose own back-off is shorter now."""
         for group in self._groups.values():
             if group.retry_at_ms <= now_ms:
                 continue
-            latest_ms = now_ms + backoff_ms(policy, group.failures)
+            latest_ms = now_ms + compute_backoff_ms(policy, group.failures)
             if group.retry_at_ms > latest_ms:
                 group.retry_at_ms = latest_ms
                 self.note_changed(group)
-        sooner = []
+        shortened_uids = []
         for uid in dict.fromkeys([uid for *_, uid in self._delayed] + list(self._excluded)):
             waiting = self._waiting.get(uid)
             if waiting is None:
                 continue
-            latest_ms = now_ms + backoff_ms(policy, waiting.attempt)
+            latest_ms = now_ms + compute_backoff_ms(policy, waiting.attempt)
             if waiting.not_before_ms > latest_ms:
                 waiting.not_before_ms = latest_ms
-                sooner.append(uid)
+                shortened_uids.append(uid)
                 if not waiting.excluded:
                     heapq.heappush(self._delayed, (latest_ms, waiting.sequence, uid))
-        return sooner
+        return shortened_uids
 
     def restore_group(self, row: WaitingGroupRow, version: int) -> None:
-        """Restore a group from its row; `version` is the current version of the nodes."""
+        """Restore a group from its row; `version` is the index's current version."""
         group = self._groups.get(bytes.fromhex(row.kind))
         if group is None:
             return
         group.failures, group.retry_at_ms = row.failures, row.retry_at_ms
-        group.opened_by, group.version = row.opened_by, NEW if row.woken else version
+        group.opened_by, group.version = row.opened_by, UNTRIED if row.woken else version
         if not row.woken:
             self._asleep[group.kind.key] = None
 
     def take_changed_groups(self) -> Iterator[tuple[bytes, KindGroup | None]]:
-        """Yield the kind's digest and the group of each changed row; None if the group has ended."""
+        """Yield the kind's digest and the group of each changed row; None for a group without requests."""
         changed, self._changed_groups = self._changed_groups, {}
         if self._may_have_woken:
             for key in self._asleep:
@@ -310,12 +313,12 @@ class PendingRequests:
 
     def list_due(self, now_ms: int) -> list[tuple[WaitingRequest, KindGroup]]:
         """Return the groups to try now, each with its first request, unordered."""
-        ready = [
+        due = [
             group
             for group in self._groups.values()
             if now_ms >= group.retry_at_ms or self.is_woken(group)
         ]
-        return [(waiting, group) for group in ready if (waiting := self.find_first(group))]
+        return [(waiting, group) for group in due if (waiting := self.find_first(group))]
 
     def find_first(self, group: KindGroup) -> WaitingRequest | None:
         """Return the group's first request by rank; None if the group is empty."""
@@ -328,12 +331,9 @@ class PendingRequests:
         return None
 
     def list_first(self, group: KindGroup, count: int) -> list[WaitingRequest]:
-        live = [self._waiting[uid] for uid in group.uids]
-        return heapq.nsmallest(count, live, key=lambda waiting: waiting.rank)
+        requests = [self._waiting[uid] for uid in group.uids]
+        return heapq.nsmallest(count, requests, key=lambda waiting: waiting.rank)
 
 
-def backoff_ms(policy: Policy, failures: int) -> int:
-    """Return the back-off after a number of failures in a row, at least 1."""
-    first_ms = policy.initial_backoff_seconds * 1000
-    most_ms = policy.max_backoff_seconds * 1000
-    return int(min(first_ms * 2 ** min(failures - 1, 40), most_ms))
+def compute_backoff_ms(policy: Policy, failures: int) -> int:
+    return compute_wait_ms(policy.initial_backoff_seconds, policy.max_backoff_seconds, failures)

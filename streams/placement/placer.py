@@ -1,13 +1,13 @@
 """Chooses the node for one pod: the best node of the pod's kind that is not excluded for this pod.
 
 For each kind of pod the placer keeps a `Ranking`: which filter refuses each node, and each node's
-total. When a ranking is used again, it updates the rows of nodes that have changed meanwhile. It
-computes all rows only if it is new, if many nodes have changed, or if nodes have other rows.
+total. A ranking that is used again updates the rows of changed nodes. It computes all rows if it is new,
+if many nodes have changed, or if rows have moved.
 
-Two filters can give way, unless `compat` is koordinator: PreferNoSchedule, and then
-LoadAwareScheduling if the policy's `whenOverloaded` is leastBad. If no node passes because of such a
-filter, the pod is placed by a ranking without the filter. Without the load filter, the best node is the
-one least above its thresholds. Moves never use these rankings.
+Two filters are soft, unless `compat` is koordinator: PreferNoSchedule, and then LoadAwareScheduling if
+the policy's `whenOverloaded` is leastBad. If no node passes because of a soft filter, the pod is placed
+by a ranking without this filter. Without the load filter, the best node is the node least above its
+thresholds. Moves never use these rankings.
 
 A pod's owner, namespace and most labels are not part of its kind. So nodes that are excluded for one pod
 are removed from the ranking's result, and the best of the other nodes is used. Two sorts of nodes are
@@ -30,7 +30,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.inventory.pod_index import AntiAffinityTerm
-from streams.moves.history import Moves
+from streams.moves.history import MoveHistory
 from streams.placement.filters.load_aware import LeastOverloaded, LoadAwareFilter
 from streams.placement.filters.taints import PreferNoSchedule
 from streams.placement.plugin import Filter, Plugin, Score
@@ -40,11 +40,11 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import IntArray
 from streams.stage.sized_cache import SizedCache
 
-#: Units of a budget for ranking all nodes, for a kind whose filters cost no more than usual.
+#: Units of a budget for ranking all nodes for a kind without expensive requirements.
 UNITS_PER_KIND = 3
-#: Rankings kept; the least recently used one is dropped first.
+#: Most rankings in the cache. The least recently used ranking is dropped first.
 KINDS_MAX = 512
-#: Bytes of the rankings kept: 512 of common kinds over 10,000 nodes.
+#: Most bytes of these rankings: 512 rankings of common kinds over 10,000 nodes.
 RANKINGS_BYTES_MAX = 128 * 1024 * 1024
 #: Bytes of a ranking for each node: totals, raw scores, which filter refuses it.
 _BYTES_PER_NODE = 24
@@ -80,14 +80,14 @@ class Placer:
             [plugin.refresh for plugin in self._plugins if plugin.watches & change]
             for change in range(Change.ALL + 1)
         ]
-        self._giving_way = [PreferNoSchedule.name]
+        self._soft_filters = [PreferNoSchedule.name]
         if policy.when_overloaded == "leastBad":
-            self._giving_way.append(LOAD_AWARE)
+            self._soft_filters.append(LOAD_AWARE)
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
         self._nodes = []
 
     def refresh(self) -> None:
-        """Update the columns: after each record, so that no record has to update many nodes."""
+        """Update the columns. Called after each record, so that no record has to update many nodes."""
         inventory, index = self.inventory, self.index
         if inventory.estimator is not self._estimator:
             self._build_plugins()
@@ -103,7 +103,7 @@ class Placer:
         self._position = index.log_end
 
     def _relayout(self) -> None:
-        """Move the rows of all plugins; rankings are computed again."""
+        """Move the rows of all plugins, and drop the rankings."""
         old_rows = {id(node): row for row, node in enumerate(self._nodes)}
         self._nodes = self.index.nodes
         rows = [old_rows.get(id(node), -1) for node in self._nodes]
@@ -116,43 +116,43 @@ class Placer:
     def rank(self, kind: Kind) -> Ranking:
         """Return the up-to-date ranking of a kind by all filters."""
         self.inventory.update_index()
-        ranking = self._get(kind, 0)
+        ranking = self._get_ranking(kind, 0)
         ranking.sync()
         return ranking
 
     def rank_to_place(self, kind: Kind, without: Collection[int] = ()) -> Ranking:
-        """Return the ranking for placing a pod: without filters that can give way, if no node passes.
+        """Return the ranking for placing a pod: without soft filters if no node passes all filters.
 
         Rows in `without` count as nodes that do not pass.
         """
         strict = ranking = self.rank(kind)
-        for count, name in enumerate(self._giving_way, start=1):
-            if ranking.best(without) is not None:
+        for count, name in enumerate(self._soft_filters, start=1):
+            if ranking.find_best(without) is not None:
                 break
             if strict.refused_by_name.get(name):
-                ranking = self._get(kind, count)
+                ranking = self._get_ranking(kind, count)
                 ranking.strict = strict
                 ranking.sync()
         return ranking
 
     def find_refusing_filter(self, kind: Kind, row: int) -> Filter | None:
-        """Return the first filter that refuses a node and cannot give way; None if there is none."""
-        return self._get(kind, len(self._giving_way)).find_refusing_filter(row)
+        """Return the first filter that refuses a node and is not soft; None if there is none."""
+        return self._get_ranking(kind, len(self._soft_filters)).find_refusing_filter(row)
 
     def count_units(self, kind: Kind) -> int:
         """Return the units of a budget for ranking all nodes for a kind."""
-        return UNITS_PER_KIND + self._get(kind, 0).count_units()
+        return UNITS_PER_KIND + self._get_ranking(kind, 0).count_units()
 
-    def _get(self, kind: Kind, giving_way: int) -> Ranking:
-        """Return the ranking of a kind without the first `giving_way` of the filters that can give way."""
+    def _get_ranking(self, kind: Kind, dropped: int) -> Ranking:
+        """Return the ranking of a kind without the first `dropped` soft filters."""
         self.refresh()
-        key = kind.key + bytes([giving_way])
+        key = kind.key + bytes([dropped])
         ranking = self._rankings.renew(key)
         if ranking is None:
-            without = self._giving_way[:giving_way]
-            filters = [plugin for plugin in self.filters if plugin.name not in without]
+            names = self._soft_filters[:dropped]
+            filters = [plugin for plugin in self.filters if plugin.name not in names]
             scores: list[tuple[Score, int]] = self.scores
-            if LOAD_AWARE in without:
+            if LOAD_AWARE in names:
                 scores = [
                     (LeastOverloaded(plugin), 1)
                     for plugin in self.filters
@@ -173,7 +173,7 @@ class ExcludedNodes:
     """Rows of nodes that a pod must not be placed on."""
 
     left_by_owner: frozenset[int] = _NO_ROWS
-    """Nodes that pods of its owner left."""
+    """Nodes that pods of the pod's owner left."""
     repelling: frozenset[int] = _NO_ROWS
     """Nodes with pods whose anti-affinity selects the pod."""
 
@@ -202,11 +202,11 @@ class Choice(NamedTuple):
     row: int | None
     """Row of the node; None if no node accepts the pod."""
     excluded: ExcludedNodes | None
-    """None if no node is excluded. Also None if no node accepts the kind, as exclusions do not matter then."""
+    """None if no node is excluded, or if no node accepts the kind, so that exclusions do not matter."""
 
 
 class Exclusions:
-    def __init__(self, moves: Moves, inventory: Inventory) -> None:
+    def __init__(self, moves: MoveHistory, inventory: Inventory) -> None:
         self.moves = moves
         self._inventory = inventory
 
@@ -215,20 +215,20 @@ class Exclusions:
     ) -> Choice:
         """Choose the node whose room is reserved for the pod, else the best node."""
         ranking = placer.rank_to_place(kind)
-        row = ranking.best()
+        row = ranking.find_best()
         node = self._inventory.nodes.get(reserved_node or "")
         if node is not None and node.row >= 0 and ranking.passes(node.row):
             row = node.row
-        excluded = None if row is None else self.find(pod, now_ms)
+        excluded = None if row is None else self.find_excluded(pod, now_ms)
         if excluded is not None and row in excluded.rows:
             ranking = placer.rank_to_place(kind, excluded.rows)
-            row = ranking.best(excluded.rows)
+            row = ranking.find_best(excluded.rows)
         return Choice(ranking, row, excluded)
 
-    def find(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:
-        """Return the nodes that a pod must stay away from; None if there are none.
+    def find_excluded(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:
+        """Return the nodes that a pod must not be placed on; None if there are none.
 
-        Rows are valid until the next layout; call `Inventory.update_index` before.
+        Call `Inventory.update_index` first. The rows are valid until the next layout.
         """
         anti_affinity = self._inventory.anti_affinity
         if not self.moves.rows and not anti_affinity:
@@ -236,15 +236,15 @@ class Exclusions:
         names = self.moves.find_avoided(pod.owner_key, now_ms)
         terms = anti_affinity.find_terms(pod)
         repelling = frozenset(self._find_repelling(terms))
-        excluded = ExcludedNodes(frozenset(self._rows(names)), repelling, len(terms))
+        excluded = ExcludedNodes(frozenset(self._find_rows(names)), repelling, len(terms))
         return excluded if excluded.rows else None
 
-    def list_names(self, pod: Pod, now_ms: int) -> Collection[str]:
+    def list_excluded_names(self, pod: Pod, now_ms: int) -> Collection[str]:
         """Return the names of the excluded nodes that have a row."""
-        excluded, nodes = self.find(pod, now_ms), self._inventory.index.nodes
+        excluded, nodes = self.find_excluded(pod, now_ms), self._inventory.index.nodes
         return () if excluded is None else {nodes[row].name for row in excluded.rows}
 
-    def _rows(self, names: Iterable[str]) -> Iterator[int]:
+    def _find_rows(self, names: Iterable[str]) -> Iterator[int]:
         nodes = self._inventory.nodes
         return (nodes[name].row for name in names if name in nodes and nodes[name].row >= 0)
 
@@ -255,11 +255,11 @@ class Exclusions:
             names_by_topology.setdefault(term.topology_key, set()).update(term.nodes)
         for key, names in names_by_topology.items():
             if key == _HOSTNAME:
-                yield from self._rows(names)
+                yield from self._find_rows(names)
                 continue
             states = (nodes[name].state for name in names if name in nodes)
             values = {state.labels[key] for state in states if state and key in state.labels}
-            if not values:  # pods may name any key, but few keys are labels of nodes
+            if not values:  # no need to scan all nodes
                 continue
             for node in self._inventory.index.nodes:
                 if node.state is not None and node.state.labels.get(key) in values:

@@ -1,16 +1,16 @@
 """Base classes of filters and scores.
 
 A plugin keeps columns: arrays whose last axis is the node's row. Rows are in ascending order of node
-names. The placer calls `refresh` when a node has changed, and `relayout` when rows have moved. It asks
-for all rows when a kind of pod is new, and for single rows after changes. Both ways must give equal
-results; a property test checks this for every registered plugin.
+names. The placer calls `refresh` when a node has changed, and `relayout` when rows have moved. It calls
+`mask` and `scores` for a new kind of pod, and `reason` and `score` for single rows after changes. Their
+results must agree; a property test checks this for every registered plugin.
 
     prepare(kind)            compute once per kind what the other methods need
     can_refuse(prepared)     filter: False if the filter never refuses pods of this kind
     mask(prepared)           filter: shape (nodes,), bool, True = passes; None = every node passes
     reason(prepared, row)    filter: why one node is refused; None = passes
     reasons(prepared, rows)  filter: reasons of all rows that `mask` refuses
-    scores(prepared)         score: shape (nodes,), int32 0..100 (float64 if `normalised`)
+    scores(prepared)         score: shape (nodes,), int32 0..100 (float64 if `normalized`)
     score(prepared, row)     score: the score of one row
 """
 
@@ -28,16 +28,16 @@ from streams.stage.arrays import BoolArray, IntArray
 from streams.usage.estimate import Estimator
 
 
-def _runs(source: IntArray) -> list[tuple[int, int, int]]:
+def _find_runs(source: IntArray) -> list[tuple[int, int, int]]:
     """Return runs of rows that stay adjacent: first new row, first old row, length.
 
-    Usually few nodes come or go at a time, so there are few runs, and lists are moved by slices.
+    Usually few nodes come or go at a time. So there are few runs, and slices move the items of lists.
     """
     new = np.flatnonzero(source >= 0)
     old = source[new]
-    begins = np.flatnonzero((np.diff(new, prepend=-2) != 1) | (np.diff(old, prepend=-2) != 1))
-    lengths = np.diff(begins, append=new.size)
-    return list(zip(new[begins].tolist(), old[begins].tolist(), lengths.tolist(), strict=True))
+    starts = np.flatnonzero((np.diff(new, prepend=-2) != 1) | (np.diff(old, prepend=-2) != 1))
+    lengths = np.diff(starts, append=new.size)
+    return list(zip(new[starts].tolist(), old[starts].tolist(), lengths.tolist(), strict=True))
 
 
 class Plugin(ABC):
@@ -50,7 +50,7 @@ class Plugin(ABC):
     def relayout(self, source: IntArray) -> None:
         """Move rows: new row i is old row `source[i]`, or -1 for a new node, which is refreshed next."""
         is_old = source >= 0
-        runs = _runs(source)
+        runs = _find_runs(source)
         for name in self.columns:
             column = getattr(self, name)
             if isinstance(column, list):
@@ -64,7 +64,7 @@ class Plugin(ABC):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        """Build the plugin from its arguments in the policy; by default it has none."""
+        """Build the plugin from its arguments in the policy. By default, a plugin has no arguments."""
         return cls()
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Filter(Plugin):
         """Return which nodes pass; None if all do."""
 
     def can_refuse(self, prepared: Any) -> bool:
-        """Return False if the filter never refuses pods of this kind, so that it need not be asked."""
+        """Return False if the filter never refuses pods of this kind, so that rankings can skip it."""
         return True
 
     def count_units(self, prepared: Any) -> int:
@@ -94,7 +94,7 @@ class Filter(Plugin):
         """Return why a node is refused, as in "node(s) cpu usage exceed threshold"; None if it passes."""
 
     def reasons(self, prepared: Any, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
-        """Return each reason with its rows, of rows that this filter refuses.
+        """Return each reason with its rows; the filter refuses all of `rows`.
 
         Filters override this with array operations: thousands of calls of `reason` take milliseconds.
         """
@@ -118,7 +118,7 @@ class SingleReasonFilter(Filter):
 
 
 class Score(Plugin):
-    normalised: ClassVar[bool] = False
+    normalized: ClassVar[bool] = False
     """True if scores are raw float64, to be stretched to 0..100 over the nodes that pass."""
 
     @abstractmethod
@@ -127,4 +127,4 @@ class Score(Plugin):
 
     @abstractmethod
     def score(self, prepared: Any, row: int) -> float:
-        """Return the score of one node; an int unless `normalised`."""
+        """Return the score of one node; an int unless `normalized`."""

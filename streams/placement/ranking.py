@@ -3,11 +3,10 @@
 A ranking is computed once for all nodes. Afterwards it reads the log of changed nodes and recomputes
 their rows only. The result equals that of a new ranking.
 
-Totals are weighted sums of scores from 0 to 100. A policy with a single, normalised score needs no
-common scale: totals are then the raw scores, and scores are computed only for the nodes that a
-decision names. Otherwise all nodes would have to be scored again whenever the best node changes,
-which happens with each placement. The best node is the same in both ways, because it alone scores
-100. Raw scores also distinguish runners-up whose scores are equal.
+Totals are weighted sums of scores from 0 to 100. If the policy has one score, which is normalized, totals
+are the raw scores instead, and only the nodes that a decision names get a score. Otherwise every placement,
+which changes the best node, would change the scores of all nodes. The best node is the same in both ways.
+Raw scores also distinguish runners-up with equal scores.
 """
 
 from collections import Counter
@@ -30,7 +29,7 @@ from streams.stage.arrays import BoolArray, FloatArray
 _RECOMPUTE_SHARE = 1 / 100
 #: Total of a node that some filter refuses.
 REFUSED = -1
-#: Stands for a best row that has to be computed.
+#: Means that the best row has to be computed.
 _UNKNOWN = -1
 _NO_TOTALS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 _NO_REASONS: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
@@ -57,8 +56,7 @@ class Ranking:
         self.kind = kind
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
-        self._totals_are_raw = len(scores) == 1 and scores[0][0].normalised
-        """Whether totals are raw scores."""
+        self._totals_are_raw = len(scores) == 1 and scores[0][0].normalized
         self._refused: float = -inf if self._totals_are_raw else REFUSED
         """Total of a node that some filter refuses."""
         self._lowest: float | None = None
@@ -66,12 +64,12 @@ class Ranking:
         self._relevant_filters: list[tuple[int, Callable[..., str | None], Any, int]] | None = None
         """Filters that may refuse this kind, with their positions from 1; None until a node changes."""
         self.strict: Ranking | None = None
-        """The ranking by all filters, if this one is without some of them."""
+        """The ranking by all filters, if this ranking is without soft filters."""
         self.generation = -1
         self.position = 0
         """Position in the log of changes up to which this ranking is current."""
         self.totals: NDArray[Any] = _NO_TOTALS
-        """Weighted total per node, or `_refused`; shape (nodes,)."""
+        """Total per node, or `_refused`; shape (nodes,)."""
         self.refused_by: list[int] = []
         """Number of nodes per filter; a node counts for the first filter that refuses it."""
         self._best: int | None = _UNKNOWN
@@ -102,15 +100,16 @@ class Ranking:
         self._reasons = _NO_REASONS
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
-        self.totals = self._total(passes, remaining)
-        # Single numbers of an array are read and written several times faster through its buffer.
+        self.totals = self._compute_totals(passes, remaining)
+        # Access to single numbers of an array is several times faster through its buffer.
         self._totals_buffer: Any = self.totals.data
         self._fixed_buffer = None if self._fixed is None else self._fixed.data
         self._raw_buffers: list[Any] = [None if raw is None else raw.data for raw in self._raw]
 
-    def _total(self, passes: NDArray[np.bool_] | None, passing: int) -> NDArray[Any]:
+    def _compute_totals(self, passes: NDArray[np.bool_] | None, passing: int) -> NDArray[Any]:
         totals: NDArray[Any] | None = None
         self._fixed: NDArray[np.int32] | None = None
+        """Part of the totals that is not normalized; None if the totals are this part."""
         if self._totals_are_raw:
             plugin, prepared, _ = self._scores[0]
             totals = plugin.scores(prepared)
@@ -118,11 +117,11 @@ class Ranking:
                 np.putmask(totals, ~passes, self._refused)
             self._lowest = None
             return totals
-        if any(plugin.normalised for plugin, _, _ in self._scores):
+        if any(plugin.normalized for plugin, _, _ in self._scores):
             self._fixed = np.zeros(self._index.size, dtype=np.int32)
         for plugin, prepared, weight in self._scores:
             scores = plugin.scores(prepared)
-            if plugin.normalised:
+            if plugin.normalized:
                 scores = np.ascontiguousarray(scores, dtype=np.float64)
                 self._raw.append(scores)
                 self._bounds.append(find_bounds(scores, passes, passing))
@@ -132,7 +131,7 @@ class Ranking:
                 self._bounds.append((0.0, 0.0))
             if weight != 1:
                 scores = scores * np.int32(weight)
-            if self._fixed is not None and not plugin.normalised:
+            if self._fixed is not None and not plugin.normalized:
                 self._fixed += scores
             totals = scores if totals is None else totals + scores
         if totals is None:
@@ -158,12 +157,12 @@ class Ranking:
                 changes: dict[int, int] = {}
                 for node, change in entries:
                     changes[node.row] = changes.get(node.row, 0) | change
-                self._revise(changes)
+                self._recompute_rows(changes)
         self.generation = index.generation
         self.position = index.log_end
 
-    def _revise(self, changes: Mapping[int, int]) -> None:
-        """Recompute changed rows; `changes` are the changed parts of the node by row."""
+    def _recompute_rows(self, changes: Mapping[int, int]) -> None:
+        """Recompute changed rows; `changes` has the changed parts of each node by row."""
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
         if self._relevant_filters is None:
             self._relevant_filters = [
@@ -196,7 +195,7 @@ class Ranking:
             self._restretch()
 
     def _rescore(self, row: int, *, refused: bool) -> bool:
-        """Score one row; return whether bounds of a normalised score may have moved."""
+        """Score one row; return whether bounds of a normalized score may have moved."""
         if self._totals_are_raw:
             self._replace_raw(row, refused=refused)
             return False
@@ -237,7 +236,7 @@ class Ranking:
             self._lowest = None
 
     def _restretch(self) -> None:
-        """Compute all totals from the raw scores again, if bounds of normalised scores have moved."""
+        """Compute all totals from the raw scores again, if bounds of normalized scores have moved."""
         passes = self.totals != REFUSED
         passing = int(np.count_nonzero(passes))
         bounds = [
@@ -247,7 +246,7 @@ class Ranking:
         if bounds == self._bounds:
             return
         self._bounds = bounds
-        assert self._fixed is not None  # noqa: S101 - there is a normalised score
+        assert self._fixed is not None  # noqa: S101 - there is a normalized score
         totals = self._fixed.copy()
         for index, (_, _, weight) in enumerate(self._scores):
             raw = self._raw[index]
@@ -271,22 +270,22 @@ class Ranking:
         self._refusals = bytearray(index.tobytes())
         return self._refusals
 
-    # --- answers --------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------
 
-    def best(self, without: Collection[int] = ()) -> int | None:
-        """Return the row with the highest total, the first by name among equals; None if none passes.
+    def find_best(self, without: Collection[int] = ()) -> int | None:
+        """Return the row with the highest total; None if no row passes. Rows in `without` do not count.
 
-        Rows in `without` do not count.
+        Of several rows with this total, returns the first by name of the node.
         """
         if self._best == _UNKNOWN:
             row = int(self.totals.argmax()) if self.totals.size else None
             self._best = None if row is None or self._totals_buffer[row] == self._refused else row
         if self._best not in without:
             return self._best
-        next_best = self.runners_up(1, without)
+        next_best = self.list_runners_up(1, without)
         return next_best[0] if next_best else None
 
-    def runners_up(self, count: int, without: Collection[int]) -> list[int]:
+    def list_runners_up(self, count: int, without: Collection[int]) -> list[int]:
         """Return the rows of the best nodes, best first, without the given rows."""
         if not count or self.totals.size <= len(without):
             return []
@@ -330,40 +329,32 @@ class Ranking:
     def passes(self, row: int) -> bool:
         return bool(self._totals_buffer[row] != self._refused)
 
-    def refused(self) -> BoolArray:
+    def get_refused(self) -> BoolArray:
         """Return which nodes some filter refuses; shape (nodes,)."""
         refused: BoolArray = self.totals == self._refused
         return refused
 
-    def total(self, row: int) -> int:
-        """Return the weighted total of a node, or `REFUSED`."""
-        if not self._totals_are_raw:
-            return int(self._totals_buffer[row])
-        if not self.passes(row):
-            return REFUSED
-        return sum(term.score * term.weight for term in self._terms(row))
-
     def list_scored(
         self, row: int, count: int, without: Collection[int]
     ) -> list[tuple[int, tuple[Term, ...]]]:
-        """Return row and scores of a node that passes, then of up to `count` others, best first.
+        """Return row and scores of a node that passes, then of up to `count` runners-up, best first.
 
-        Rows in `without` are none of the others.
+        Rows in `without` are no runners-up.
         """
-        rows = (row, *self.runners_up(count, {row, *without}))
-        return [(row, self._terms(row)) for row in rows]
+        rows = (row, *self.list_runners_up(count, {row, *without}))
+        return [(row, self._list_terms(row)) for row in rows]
 
-    def _terms(self, row: int) -> tuple[Term, ...]:
+    def _list_terms(self, row: int) -> tuple[Term, ...]:
         if self._totals_are_raw:
-            return (self._stretch_raw(row),)
+            return (self._build_single_term(row),)
         terms = []
         score: float
         fixed = self._fixed if self._fixed is not None else self.totals
-        # With one such score, it is the fixed part of the total divided by its weight.
-        only_fixed = sum(raw is None for raw in self._raw) == 1
+        # A single fixed score can be derived from the fixed part of the total.
+        single_fixed = sum(raw is None for raw in self._raw) == 1
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw[index]
-            if raw is None and only_fixed and weight:
+            if raw is None and single_fixed and weight:
                 score = fixed.item(row) // weight
             elif raw is None:
                 score = plugin.score(prepared, row)
@@ -372,26 +363,26 @@ class Ranking:
             terms.append(Term(plugin.name, int(score), weight))
         return tuple(terms)
 
-    def _stretch_raw(self, row: int) -> Term:
+    def _build_single_term(self, row: int) -> Term:
         plugin, _, weight = self._scores[0]
-        best = self.best()
+        best = self.find_best()
         assert best is not None  # noqa: S101 - the caller's node passes
         if self._lowest is None:
             self._lowest = float(self.totals[self.totals != self._refused].min())
         score = stretch(self._totals_buffer[row], self._lowest, self._totals_buffer[best])
         return Term(plugin.name, score, weight)
 
-    def reasons(self) -> Counter[str]:
+    def count_reasons(self) -> Counter[str]:
         """Return the number of refused nodes by reason."""
         if self._tally is None:
             refusals = self._refusals if self._refusals is not None else self._index_refusals()
-            of_rows = np.frombuffer(refusals, dtype=np.uint8)
-            self._reasons = np.full(of_rows.size, None, dtype=np.object_)
+            number_by_row = np.frombuffer(refusals, dtype=np.uint8)
+            self._reasons = np.full(number_by_row.size, None, dtype=np.object_)
             self._tally = Counter()
             for number, (plugin, prepared) in enumerate(self._filters, start=1):
                 if not self.refused_by[number - 1]:
                     continue
-                refused = np.flatnonzero(of_rows == number)
+                refused = np.flatnonzero(number_by_row == number)
                 for reason, rows in plugin.reasons(prepared, refused):
                     self._reasons[rows] = reason
                     self._tally[reason] += rows.size

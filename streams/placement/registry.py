@@ -1,7 +1,7 @@
-"""The registry of filters and scores, which a policy enables, orders and weighs by name.
+"""The registry of filters and scores. Policies enable, order and weigh them by name.
 
-It finds the plugins in all modules of `filters` and `scores`, so a new plugin needs one new module
-only. `schemas.policy.sections.plugins` has the defaults: cheap filters that refuse most come first.
+The registry finds the plugins in all modules of `filters` and `scores`, so a new plugin needs only one
+new module. `schemas.policy.sections.plugins` has the defaults: cheap filters that refuse most come first.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from streams.placement.plugin import Filter, Plugin, Score
 from streams.usage.estimate import Estimator
 
 
-def _classes(package: ModuleType) -> Iterator[type[Plugin]]:
+def _find_classes(package: ModuleType) -> Iterator[type[Plugin]]:
     for name in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         module = import_module(f"{package.__name__}.{name}")
         for _, cls in sorted(inspect.getmembers(module, inspect.isclass)):
@@ -26,31 +26,31 @@ def _classes(package: ModuleType) -> Iterator[type[Plugin]]:
                 yield cls
 
 
-def _order(names: Iterable[str], built_in: tuple[str, ...]) -> list[str]:
+def _sort_names(names: Iterable[str], built_in: tuple[str, ...]) -> list[str]:
     return [*built_in, *sorted(set(names) - set(built_in))]
 
 
-_FILTERS = {cls.name: cls for cls in _classes(filters) if issubclass(cls, Filter)}
+_FILTERS = {cls.name: cls for cls in _find_classes(filters) if issubclass(cls, Filter)}
 del _FILTERS[PreferNoSchedule.name]  # policies cannot name it
-_SCORES = {cls.name: cls for cls in _classes(scores) if issubclass(cls, Score)}
+_SCORES = {cls.name: cls for cls in _find_classes(scores) if issubclass(cls, Score)}
 
 #: Factories of filters, built-in ones first.
 FILTERS: dict[str, Callable[[Policy, Estimator], Filter]] = {
-    name: _FILTERS[name].build for name in _order(_FILTERS, BUILT_IN.filter)
+    name: _FILTERS[name].build for name in _sort_names(_FILTERS, BUILT_IN.filter)
 }
 #: Factories of scores, built-in ones first.
 SCORES: dict[str, Callable[[Policy, Estimator], Score]] = {
-    name: _SCORES[name].build for name in _order(_SCORES, BUILT_IN.score)
+    name: _SCORES[name].build for name in _sort_names(_SCORES, BUILT_IN.score)
 }
 #: Names that a policy may use.
 KNOWN = KnownPlugins(tuple(FILTERS), tuple(SCORES), BUILT_IN.balance)
 
 
 def build_filters(policy: Policy, estimator: Estimator) -> list[Filter]:
-    built = [FILTERS[item.name](policy, estimator) for item in policy.plugins.filter]
+    plugins = [FILTERS[item.name](policy, estimator) for item in policy.plugins.filter]
     if policy.compat == "loadstream" and policy.plugins.filters(TaintToleration.name):
-        built.append(PreferNoSchedule())
-    return built
+        plugins.append(PreferNoSchedule())
+    return plugins
 
 
 def build_scores(policy: Policy, estimator: Estimator) -> list[tuple[Score, int]]:

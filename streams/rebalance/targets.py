@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.placement.filters.node_affinity import required_affinity
+from streams.placement.filters.node_affinity import parse_required_affinity
 from streams.placement.filters.taints import Tolerations
 from streams.placement.plugin import Filter
 from streams.pods.held_pod import HeldPod
@@ -109,7 +109,7 @@ class Fit:
         if not self._node_fit:
             return PodGroup(self._allowed[phase], ())
         mask = self._allowed[phase].copy()
-        affinity, tolerations = required_affinity(held.pod), Tolerations(held.pod.tolerations)
+        affinity, tolerations = parse_required_affinity(held.pod), Tolerations(held.pod.tolerations)
         filters: tuple[tuple[Filter, Any], ...] = (
             (self._columns.affinity, affinity),
             (self._columns.taints, tolerations),

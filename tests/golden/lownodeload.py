@@ -15,7 +15,7 @@ from schemas.policy import Policy, PolicyError, low_node_load_args
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
-from streams.moves.history import Moves
+from streams.moves.history import MoveHistory
 from streams.placement.placer import Exclusions
 from streams.pods.held_pod import HeldPod
 from streams.rebalance.balancer import Balancer
@@ -65,7 +65,7 @@ class World:
     def __init__(self, policy: Policy, scenario: Json) -> None:
         self.scenario = scenario
         self.inventory = Inventory(policy)
-        exclusions = Exclusions(Moves(objects.CLUSTER, policy), self.inventory)
+        exclusions = Exclusions(MoveHistory(objects.CLUSTER, policy), self.inventory)
         self.balancer = Balancer(objects.CLUSTER, self.inventory, exclusions)
         self._dry_run = policy.rebalance.dry_run
         self._items = {item["uid"]: item for item in scenario["pods"]}

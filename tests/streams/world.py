@@ -35,7 +35,7 @@ from streams.cluster.state import ClusterState
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.pod_events import apply_lifecycle
-from streams.moves.history import Moves
+from streams.moves.history import MoveHistory
 from streams.placement.placer import Exclusions, Placer
 from streams.placement.plugin import Filter
 from streams.placement.ranking import Ranking
@@ -391,7 +391,7 @@ class RoundWorld(CoreWorld):
             document += "\nplugins: {balance: [LowNodeLoad]}\n"
         super().__init__(document, now_ms=now_ms)
         self.now_ms = now_ms
-        self.moves = Moves(CLUSTER, self.policy)
+        self.moves = MoveHistory(CLUSTER, self.policy)
         self.balancer = self._build_balancer()
         self.rows: dict[str, bytes] = {}
         self.used: dict[str, dict[str, dict[str, int]]] = {}

@@ -1,6 +1,6 @@
-"""Filters: which nodes a pod must not go to. One module each; `placement.registry` finds them.
+"""Filters refuse nodes that a pod must not be placed on. One module each; `placement.registry` finds them.
 
-load_aware     LoadAwareScheduling: nodes whose usage exceeds or will exceed a threshold
+load_aware     LoadAwareScheduling: nodes whose usage exceeds a threshold, or would with the pod
 fit            NodeResourcesFit: nodes without room for the pod's requests
 node_affinity  NodeAffinity: node selector and required affinity
 labels         requirements on node labels
@@ -8,5 +8,5 @@ node_name      NodeName: the node that a pod requires
 ports          NodePorts: host ports that are in use
 taints         TaintToleration, PreferNoSchedule: taints that the pod does not tolerate
 unschedulable  NodeUnschedulable: cordoned nodes
-unsupported    pods that no node may run, and limits of one pod
+unsupported    pods that must not be placed on any node, and limits of one pod
 """

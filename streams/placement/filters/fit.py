@@ -1,13 +1,13 @@
 """Filter NodeResourcesFit: the node must have room for the pod's requests.
 
-The free amount of a resource is the node's allocatable less the requests of the pods held there. A node
-without an allocatable amount of a resource has none of it. `pods` is a resource of which every pod takes
-one. Resources that the pod does not request are not checked. So a node whose allocatable has shrunk
-below the requests of its pods still accepts pods that do not request that resource.
+The free amount of a resource is the node's allocatable less the requests of the pods held there, and 0
+without an allocatable amount. Every pod takes one unit of the resource `pods`. Resources that the pod does
+not request are not checked. So a node whose allocatable has shrunk below the requests of its pods still
+accepts pods that do not request that resource.
 
-A node is refused for one reason: pods first, then cpu, memory and ephemeral storage, then the other
-resources by name. kube-scheduler reports all reasons of a node, so its counts add up to more than the
-number of nodes.
+Each refused node gets the first of these reasons: pods, cpu, memory, ephemeral storage, then the other
+resources by name. kube-scheduler reports all reasons of a node, so its counts may add up to more
+than the number of nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,12 +33,12 @@ _CHECKED_FIRST = ("pods", *_CHECKED_AFTER_PODS)
 _ONE_POD = ("pods", 1)
 
 
-def _refusal(resource: str) -> str:
+def _format_reason(resource: str) -> str:
     return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 
-def requests_of(kind: Kind) -> Requests:
-    """Return the amounts that must be free for a pod of a kind, in the order of the checks."""
+def list_needed_amounts(kind: Kind) -> Requests:
+    """Return the amounts that a pod of the kind needs, in the order of the checks."""
     requests = kind.demand.requests
     amounts = [_ONE_POD]
     amounts += [(name, requests[name]) for name in _CHECKED_AFTER_PODS if requests.get(name, 0) > 0]
@@ -50,7 +50,7 @@ def requests_of(kind: Kind) -> Requests:
     return tuple(amounts)
 
 
-def free_of(node: Node) -> dict[str, int]:
+def compute_free(node: Node) -> dict[str, int]:
     """Return the free amounts of a node, below 0 if its pods request more than its allocatable."""
     requested = node.requested
     free = {name: amount - requested.get(name, 0) for name, amount in node.allocatable.items()}
@@ -69,11 +69,11 @@ class NodeResourcesFit(Filter):
         """Free amounts by row; None for a new row."""
         self._columns = LazyColumns[IntArray](COLUMNS_MAX)
         """Free amounts of all rows by resource, shape (nodes,)."""
-        self._named = NameCounts()
+        self._node_counts = NameCounts()
         """Number of nodes with each resource."""
 
     def relayout(self, source: IntArray) -> None:
-        self._named.relayout(self._free, source)
+        self._node_counts.relayout(self._free, source)
         super().relayout(source)
         is_old = source >= 0
         for name, column in self._columns.items():
@@ -82,17 +82,17 @@ class NodeResourcesFit(Filter):
             self._columns[name] = moved
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        free = free_of(node)
-        self._named.replace(self._free[row], free)
+        free = compute_free(node)
+        self._node_counts.replace(self._free[row], free)
         self._free[row] = free
         for name, column in self._columns.items():
             try:
                 column[row] = free.get(name, 0)
             except OverflowError:
-                column[row] = _clamped(free[name])
+                column[row] = _clamp(free[name])
 
     def prepare(self, kind: Kind) -> Requests:
-        return requests_of(kind)
+        return list_needed_amounts(kind)
 
     def mask(self, prepared: Requests) -> BoolArray | None:
         fits: BoolArray | None = None
@@ -108,7 +108,7 @@ class NodeResourcesFit(Filter):
         free: Mapping[str, int] = self._free[row] or {}
         for name, amount in prepared:
             if free.get(name, 0) < amount:
-                return _refusal(name)
+                return _format_reason(name)
         return None
 
     def reasons(self, prepared: Requests, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
@@ -118,21 +118,21 @@ class NodeResourcesFit(Filter):
             column = self.get_column(name)
             short = np.ones(rows.size, dtype=np.bool_) if column is None else column[rows] < amount
             if short.any():
-                yield _refusal(name), rows[short]
+                yield _format_reason(name), rows[short]
                 rows = rows[~short]
 
     def get_column(self, name: str) -> IntArray | None:
         """Return the free amounts of all nodes, shape (nodes,); None if no node has the resource."""
-        return self._columns.get_or_build(name, self._build) if name in self._named else None
+        return self._columns.get_or_build(name, self._build) if name in self._node_counts else None
 
     def _build(self, name: str) -> IntArray:
         amounts = [0 if free is None else free.get(name, 0) for free in self._free]
         try:
             return np.array(amounts, dtype=np.int64)
         except OverflowError:
-            return np.array([_clamped(amount) for amount in amounts], dtype=np.int64)
+            return np.array([_clamp(amount) for amount in amounts], dtype=np.int64)
 
 
-def _clamped(amount: int) -> int:
-    # No request exceeds 2^63-1, so larger amounts need not be told apart.
+def _clamp(amount: int) -> int:
+    # Requests are at most 2^63-1, so larger free amounts need no distinction.
     return min(max(amount, _INT64_MIN), _INT64_MAX)

@@ -1,8 +1,8 @@
 """Requirements on node labels, parsed once per kind of pod.
 
 There are two forms. In, NotIn, Exists and DoesNotExist compare the value with a set of values, in which
-None stands for an absent label. Gt and Lt compare integers. Expressions that Kubernetes' scheduler does
-not accept are refused when they are parsed (`labels.NewRequirement` in k8s.io/apimachinery/pkg/labels,
+None means an absent label. Gt and Lt compare integers. The parser refuses expressions that Kubernetes'
+scheduler does not accept (`labels.NewRequirement` in k8s.io/apimachinery/pkg/labels,
 `nodeSelectorRequirementsAsFieldSelector` in k8s.io/component-helpers).
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schemas.messages.pods import NodeRequirement
-from streams.placement.columns import Interned
+from streams.placement.columns import InternedColumn
 from streams.stage.arrays import BoolArray, IntArray
 
 #: Key under which a node's name is stored among its labels. No label can have this key.
@@ -25,13 +25,13 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-class LabelColumn(Interned[str | None]):
+class LabelColumn(InternedColumn[str | None]):
     """The values of one label; None for nodes without the label."""
 
     def __init__(self, values: Iterable[str | None] = ()) -> None:
         super().__init__(None, values)
         self._integers: dict[int, IntArray] = {}
-        """Integers by the default for other values, shape (nodes,)."""
+        """Results of `get_integers` by default."""
 
     def put(self, row: int, value: str | None) -> None:
         super().put(row, value)
@@ -41,22 +41,22 @@ class LabelColumn(Interned[str | None]):
         super().relayout(source)
         self._integers.clear()
 
-    def integers(self, otherwise: int) -> IntArray:
+    def get_integers(self, default: int) -> IntArray:
         """Return the values as integers, shape (nodes,); callers must not change the array.
 
-        Values that are not integers become `otherwise`.
+        Values that are not integers become `default`.
         """
-        integers = self._integers.get(otherwise)
+        integers = self._integers.get(default)
         if integers is None:
-            integers = self._integers[otherwise] = self.map(
-                lambda value: otherwise if (number := _integer(value)) is None else number
+            integers = self._integers[default] = self.map_to_numbers(
+                lambda value: default if (number := _parse_integer(value)) is None else number
             )
         return integers
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
-    """The label's value is one of `values`, or none of them if `negated`; None is an absent label."""
+class ValueRequirement:
+    """The label's value is one of `values`, or none of them if `negated`; None means an absent label."""
 
     key: str
     values: frozenset[str | None]
@@ -65,16 +65,16 @@ class OneOf:
     def holds(self, value: str | None) -> bool:
         return (value in self.values) is not self.negated
 
-    def rows(self, column: LabelColumn) -> BoolArray | None:
+    def mask(self, column: LabelColumn) -> BoolArray | None:
         """Return a mask of the nodes that meet the requirement; None if all do."""
         if self.negated and not any(value in column for value in self.values):
             return None
-        holding = column.rows_with(self.values)
-        return ~holding if self.negated else holding
+        mask = column.mask_values(self.values)
+        return ~mask if self.negated else mask
 
 
 @dataclass(frozen=True, slots=True)
-class Compares:
+class BoundRequirement:
     """The label's value is an integer above `bound`, or below it if `above` is false."""
 
     key: str
@@ -82,24 +82,24 @@ class Compares:
     above: bool
 
     def holds(self, value: str | None) -> bool:
-        number = _integer(value)
+        number = _parse_integer(value)
         if number is None:
             return False
         return number > self.bound if self.above else number < self.bound
 
-    def rows(self, column: LabelColumn) -> BoolArray | None:
+    def mask(self, column: LabelColumn) -> BoolArray | None:
         """Return a mask of the nodes that meet the requirement; None if all do."""
         if self.above:
-            return column.integers(_INT64_MIN) > self.bound
-        return column.integers(_INT64_MAX) < self.bound
+            return column.get_integers(_INT64_MIN) > self.bound
+        return column.get_integers(_INT64_MAX) < self.bound
 
 
-LabelRequirement = OneOf | Compares
+LabelRequirement = ValueRequirement | BoundRequirement
 
 
-def equals(key: str, value: str) -> LabelRequirement:
-    """Return the requirement of a node selector's entry; an invalid key matches no node."""
-    return OneOf(key, frozenset((value,) if _KEY.fullmatch(key) else ()))
+def parse_selector_entry(key: str, value: str) -> LabelRequirement:
+    """Parse an entry of a node selector; an invalid key matches no node."""
+    return ValueRequirement(key, frozenset((value,) if _KEY.fullmatch(key) else ()))
 
 
 def parse_label_expression(expression: NodeRequirement) -> LabelRequirement | None:
@@ -109,13 +109,21 @@ def parse_label_expression(expression: NodeRequirement) -> LabelRequirement | No
         return None
     match expression.operator:
         case "In" | "NotIn":
-            return OneOf(key, frozenset(values), expression.operator == "NotIn") if values else None
+            return (
+                ValueRequirement(key, frozenset(values), expression.operator == "NotIn")
+                if values
+                else None
+            )
         case "Exists" | "DoesNotExist":
             absent = frozenset((None,))
-            return None if values else OneOf(key, absent, expression.operator == "Exists")
+            return (
+                None if values else ValueRequirement(key, absent, expression.operator == "Exists")
+            )
         case "Gt" | "Lt":
-            bound = _integer(values[0]) if len(values) == 1 else None
-            return None if bound is None else Compares(key, bound, expression.operator == "Gt")
+            bound = _parse_integer(values[0]) if len(values) == 1 else None
+            return (
+                None if bound is None else BoundRequirement(key, bound, expression.operator == "Gt")
+            )
 
 
 def parse_field_expression(expression: NodeRequirement) -> LabelRequirement | None:
@@ -127,10 +135,12 @@ def parse_field_expression(expression: NodeRequirement) -> LabelRequirement | No
         return None
     if len(expression.values) != 1:
         return None
-    return OneOf(NAME_FIELD, frozenset(expression.values), expression.operator == "NotIn")
+    return ValueRequirement(
+        NAME_FIELD, frozenset(expression.values), expression.operator == "NotIn"
+    )
 
 
-def _integer(text: str | None) -> int | None:
+def _parse_integer(text: str | None) -> int | None:
     """Parse a 64-bit integer as strconv.ParseInt does: decimal digits with an optional sign."""
     if text is None or not _INTEGER.fullmatch(text):
         return None

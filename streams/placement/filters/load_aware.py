@@ -1,10 +1,10 @@
 """Filter LoadAwareScheduling: refuses nodes whose usage exceeds or will exceed a threshold.
 
-For each node and resource, `headroom` is the largest estimate with which the node's expected usage, as a
-rounded percentage, does not exceed the threshold. So a decision needs one comparison per resource.
+The headroom of a node is the largest estimate of a pod with which the node's expected usage, as a rounded
+percentage, does not exceed the threshold. So a decision needs one comparison per resource.
 
-The estimate of the pod itself counts only with `compat: koordinator`. By loadstream's rules, the filter
-judges the node's usage and the pods that were placed on it, so no pod is too large for an idle node.
+The estimate of the pod itself counts only with `compat: koordinator`. Otherwise only the node's usage and
+the pods placed on it count, so that an idle node has room for every pod.
 
 All figures exist for two views, prod pods and other pods, because their thresholds and usage differ.
 Source: docs/reference/upstream.md A2, A3.
@@ -37,10 +37,10 @@ class Prepared(NamedTuple):
     view: int
     """`PROD` or `OTHER`."""
     exempt: bool = False
-    """Whether the filter does not apply: pods of DaemonSets."""
+    """Whether the filter ignores the pod, as it does for DaemonSets."""
 
 
-#: Why a node is refused: its mean usage, another statistic, or an expired metric.
+#: Causes of a refusal: the mean usage, another statistic of usage, or an expired metric.
 _USAGE, _AGGREGATED, _STALE = 0, 1, 2
 #: Less than any estimate.
 _NO_ROOM = -UNBOUNDED - 1
@@ -55,7 +55,7 @@ class _Limits(NamedTuple):
     cause: tuple[int, ...]
     """Cause of a refusal by resource: `_USAGE`, `_AGGREGATED` or `_STALE`."""
     spare: float
-    """(limit - expected usage) / limit of the resource where it is least."""
+    """(limit - expected usage) / limit, the least of all resources."""
 
 
 class LoadAwareFilter(Filter):
@@ -64,7 +64,7 @@ class LoadAwareFilter(Filter):
     columns = ("_headroom", "_rows", "_cause")
 
     def __init__(self, estimator: Estimator, *, counts_pod: bool = True) -> None:
-        """`counts_pod` tells whether the estimate of the pod counts."""
+        """`counts_pod` tells whether the estimate of the new pod counts."""
         self.estimator = estimator
         self._counts_pod = counts_pod
         self.args: LoadAwareSchedulingArgs = estimator.args
@@ -78,24 +78,25 @@ class LoadAwareFilter(Filter):
             ),
             (EXPIRED,) * len(estimator.resources),
         )
-        """By cause and resource."""
+        """Texts by cause and resource."""
         resources = len(estimator.resources)
-        self._nothing: Vector = (0,) * resources
+        self._zeros: Vector = (0,) * resources
         self._headroom: IntArray = np.zeros((2, resources, 0), dtype=np.int64)
         """Shape (views, resources, nodes)."""
         self._cause: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
         """Cause of a refusal, shape (views, resources, nodes)."""
-        self._usage, self._aggregated = (_USAGE,) * resources, (_AGGREGATED,) * resources
+        self._usage_causes = (_USAGE,) * resources
+        self._aggregated_causes = (_AGGREGATED,) * resources
         self._rows: list[tuple[_Limits, _Limits] | None] = []
-        self._open = _Limits((UNBOUNDED,) * resources, self._usage, 1.0)
-        self._closed = _Limits((_NO_ROOM,) * resources, (_STALE,) * resources, _LEAST_SPARE)
+        self._unlimited = _Limits((UNBOUNDED,) * resources, self._usage_causes, 1.0)
+        self._expired = _Limits((_NO_ROOM,) * resources, (_STALE,) * resources, _LEAST_SPARE)
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
         return cls(estimator, counts_pod=policy.compat == "koordinator")
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        limits = self._limits(node.usage, now_ms)
+        limits = self._compute_limits(node.usage, now_ms)
         before = self._rows[row]
         self._rows[row] = limits
         prod, other = limits
@@ -113,7 +114,7 @@ class LoadAwareFilter(Filter):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
     def prepare(self, kind: Kind) -> Prepared:
-        estimate = self.estimator.estimate(kind).expected if self._counts_pod else self._nothing
+        estimate = self.estimator.estimate(kind).expected if self._counts_pod else self._zeros
         return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: Prepared) -> BoolArray | None:
@@ -158,29 +159,29 @@ class LoadAwareFilter(Filter):
     def size(self) -> int:
         return len(self._rows)
 
-    def spare(self, prepared: Prepared, row: int) -> float:
-        """Return the share of the threshold that is left; below 0 if usage exceeds the threshold."""
+    def get_spare(self, prepared: Prepared, row: int) -> float:
+        """Return the unused share of the threshold; below 0 if usage exceeds the threshold."""
         limits = self._rows[row]
         assert limits is not None  # noqa: S101 - every row is refreshed before it is read
         return limits[prepared.view].spare
 
-    def _limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
+    def _compute_limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
         profile = usage.profile
         usage_max, prod_usage_max = profile.usage_max, profile.prod_usage_max
         if usage.metric is None or (usage_max is None and prod_usage_max is None):
-            return self._open, self._open
+            return self._unlimited, self._unlimited
         if self.args.filter_expired_node_metrics and usage.is_expired(now_ms):
-            stale = self._closed
+            stale = self._expired
             if self.args.enable_schedule_when_node_metrics_expired:
-                stale = self._open
-            other = self._open if usage_max is None else stale
+                stale = self._unlimited
+            other = self._unlimited if usage_max is None else stale
             return (other if prod_usage_max is None else stale), other
         if usage.vectors is None or usage.vectors.node is None:
-            return self._open, self._open
-        other = self._open
+            return self._unlimited, self._unlimited
+        other = self._unlimited
         if usage_max is not None:
             used = usage.compute_expected(profile.aggregation, profile.aggregated_ms)
-            causes = self._usage if profile.aggregation is None else self._aggregated
+            causes = self._usage_causes if profile.aggregation is None else self._aggregated_causes
             other = _Limits(
                 _compute_headroom(usage_max, used), causes, _compute_spare(usage_max, used)
             )
@@ -189,41 +190,41 @@ class LoadAwareFilter(Filter):
         used = usage.compute_expected_prod()
         prod = _Limits(
             _compute_headroom(prod_usage_max, used),
-            self._usage,
+            self._usage_causes,
             _compute_spare(prod_usage_max, used),
         )
-        return (_both(prod, other) if self.args.check_both else prod), other
+        return (_combine(prod, other) if self.args.check_both else prod), other
 
 
 class LeastOverloaded(Score):
-    """The score when the load filter refuses every node: prefers the node least above its thresholds.
+    """Prefers the node least above its thresholds. Used when the load filter refuses every node.
 
-    The scores of the policy prefer the node where a pod adds least risk, and a pod adds little risk to a
-    node that is already overloaded. Policies cannot name this score.
+    The policy's scores might prefer a node that is already overloaded, because a pod adds little risk there.
+    Policies cannot name this score.
     """
 
     name = LOAD_AWARE
-    normalised = True
+    normalized = True
 
     def __init__(self, load_filter: LoadAwareFilter) -> None:
         self._filter = load_filter
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """The filter has the figures."""
+        """Do nothing: the filter has the figures."""
 
     def prepare(self, kind: Kind) -> Prepared:
         return self._filter.prepare(kind)
 
     def scores(self, prepared: Prepared) -> FloatArray:
         rows = range(self._filter.size)
-        return np.array([self._filter.spare(prepared, row) for row in rows], dtype=np.float64)
+        return np.array([self._filter.get_spare(prepared, row) for row in rows], dtype=np.float64)
 
     def score(self, prepared: Prepared, row: int) -> float:
-        return self._filter.spare(prepared, row)
+        return self._filter.get_spare(prepared, row)
 
 
 def _compute_headroom(usage_max: Vector, used: Vector) -> Vector:
-    # A resource without a limit, or of unknown usage, is not limited.
+    # A resource without a limit, or with unknown usage, refuses no pod.
     pairs = zip(usage_max, used, strict=True)
     return tuple(
         [
@@ -233,18 +234,18 @@ def _compute_headroom(usage_max: Vector, used: Vector) -> Vector:
     )
 
 
-def _both(one: _Limits, other: _Limits) -> _Limits:
+def _combine(prod: _Limits, other: _Limits) -> _Limits:
     """Return the smaller headroom of each resource, with its cause."""
-    if _STALE in one.cause or _STALE in other.cause:
-        return one if _STALE in one.cause else other
-    tighter = [
-        (a, cause) if a <= b else (b, other_cause)
-        for a, b, cause, other_cause in zip(
-            one.headroom, other.headroom, one.cause, other.cause, strict=True
+    if _STALE in prod.cause or _STALE in other.cause:
+        return prod if _STALE in prod.cause else other
+    smaller = [
+        (prod_room, prod_cause) if prod_room <= room else (room, cause)
+        for prod_room, room, prod_cause, cause in zip(
+            prod.headroom, other.headroom, prod.cause, other.cause, strict=True
         )
     ]
-    headroom, causes = zip(*tighter, strict=True)
-    return _Limits(tuple(headroom), tuple(causes), min(one.spare, other.spare))
+    headroom, causes = zip(*smaller, strict=True)
+    return _Limits(tuple(headroom), tuple(causes), min(prod.spare, other.spare))
 
 
 def _compute_spare(usage_max: Vector, used: Vector) -> float:

@@ -6,7 +6,7 @@ expression, an empty term and an empty list of terms match no node, as in Kubern
 (`NewNodeSelector` and `GetRequiredNodeAffinity` in k8s.io/component-helpers).
 
 Each label that pods name has a column of interned values, so a requirement is evaluated once per
-distinct value. The name of a node is stored as one more label.
+distinct value. The name of a node is stored like a label.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,15 +22,13 @@ from streams.placement.filters.labels import (
     NAME_FIELD,
     LabelColumn,
     LabelRequirement,
-    equals,
     parse_field_expression,
     parse_label_expression,
+    parse_selector_entry,
 )
 from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
-
-REASON = "node(s) didn't match Pod's node affinity/selector"
 
 #: Expressions that are evaluated on all nodes for one unit of a budget.
 _EXPRESSIONS_PER_UNIT = 5
@@ -38,37 +36,39 @@ _EXPRESSIONS_PER_UNIT = 5
 COLUMNS_MAX = 128
 
 Labels = Mapping[str, str]
-Term = tuple[LabelRequirement, ...]
+Requirements = tuple[LabelRequirement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredAffinity:
-    """What a pod requires of its node's labels and name."""
+    """A pod's requirements on the labels and the name of its node."""
 
-    selector: Term
-    """All of these requirements must hold."""
-    terms: tuple[Term, ...] | None
-    """All requirements of at least one term must hold; None without required node affinity."""
+    selector: Requirements
+    """Requirements that must all hold."""
+    terms: tuple[Requirements, ...] | None
+    """Of at least one term, all requirements must hold. None without required node affinity."""
 
     def matches(self, labels: Labels) -> bool:
-        """Tell whether a node matches; `labels` are those of `labels_of`."""
-        return _hold(self.selector, labels) and (
-            self.terms is None or any(_hold(term, labels) for term in self.terms)
+        """Tell whether a node matches; `labels` is the result of `build_labels`."""
+        return _match_all(self.selector, labels) and (
+            self.terms is None or any(_match_all(term, labels) for term in self.terms)
         )
 
 
-def required_affinity(pod: Pod) -> RequiredAffinity | None:
+def parse_required_affinity(pod: Pod) -> RequiredAffinity | None:
     """Parse a pod's node selector and required node affinity; return None if it has neither."""
     if not pod.node_selector and pod.required_node_affinity is None:
         return None
     terms = None
     if pod.required_node_affinity is not None:
-        read = map(_term, pod.required_node_affinity)
-        terms = tuple(term for term in read if term is not None)
-    return RequiredAffinity(tuple(equals(*entry) for entry in pod.node_selector.items()), terms)
+        parsed = map(_parse_term, pod.required_node_affinity)
+        terms = tuple(term for term in parsed if term is not None)
+    return RequiredAffinity(
+        tuple(parse_selector_entry(*entry) for entry in pod.node_selector.items()), terms
+    )
 
 
-def labels_of(node: Node) -> dict[str, str]:
+def build_labels(node: Node) -> dict[str, str]:
     """Return the labels of a node, with its name under `NAME_FIELD`."""
     labels = {} if node.state is None else node.state.labels
     return {**labels, NAME_FIELD: node.name}
@@ -76,7 +76,7 @@ def labels_of(node: Node) -> dict[str, str]:
 
 class NodeAffinity(SingleReasonFilter):
     name = "NodeAffinity"
-    single_reason = REASON
+    single_reason = "node(s) didn't match Pod's node affinity/selector"
     watches = Change.STATE
     columns = ("_labels",)
 
@@ -94,7 +94,7 @@ class NodeAffinity(SingleReasonFilter):
             column.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        labels = labels_of(node)
+        labels = build_labels(node)
         if labels == self._labels[row]:
             return
         self._keys.replace(self._labels[row], labels)
@@ -103,16 +103,16 @@ class NodeAffinity(SingleReasonFilter):
             column.put(row, labels.get(key))
 
     def prepare(self, kind: Kind) -> RequiredAffinity | None:
-        return required_affinity(kind.pod)
+        return parse_required_affinity(kind.pod)
 
     def mask(self, prepared: RequiredAffinity | None) -> BoolArray | None:
         if prepared is None:
             return None
-        selected = self._all_of(prepared.selector)
+        selected = self._mask_all(prepared.selector)
         if prepared.terms is None:
             return selected
-        matched = self._any_of(prepared.terms)
-        return selected if matched is None else _both(selected, matched)
+        matched = self._mask_any(prepared.terms)
+        return selected if matched is None else _intersect(selected, matched)
 
     def count_units(self, prepared: RequiredAffinity | None) -> int:
         terms = None if prepared is None else prepared.terms
@@ -124,56 +124,56 @@ class NodeAffinity(SingleReasonFilter):
     def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:
         if prepared is None or prepared.matches(self._labels[row] or {}):
             return None
-        return REASON
+        return self.single_reason
 
-    def _all_of(self, requirements: Term) -> BoolArray | None:
+    def _mask_all(self, requirements: Requirements) -> BoolArray | None:
         """Return a mask of the nodes that meet all requirements; None if every node does."""
-        meeting: BoolArray | None = None
+        mask: BoolArray | None = None
         for requirement in requirements:
             if requirement.key not in self._keys:
                 # No node has the label, so no column is needed.
                 if not requirement.holds(None):
                     return np.zeros(len(self._labels), dtype=np.bool_)
                 continue
-            rows = requirement.rows(self._columns.get_or_build(requirement.key, self._build))
+            rows = requirement.mask(self._columns.get_or_build(requirement.key, self._build))
             if rows is not None:
-                meeting = _both(meeting, rows)
-        return meeting
+                mask = _intersect(mask, rows)
+        return mask
 
-    def _any_of(self, terms: Iterable[Term]) -> BoolArray | None:
+    def _mask_any(self, terms: Iterable[Requirements]) -> BoolArray | None:
         """Return a mask of the nodes that match at least one term; None if every node does."""
-        matching = np.zeros(len(self._labels), dtype=np.bool_)
+        mask = np.zeros(len(self._labels), dtype=np.bool_)
         for term in terms:
-            rows = self._all_of(term)
+            rows = self._mask_all(term)
             if rows is None:
                 return None
-            matching |= rows
-        return matching
+            mask |= rows
+        return mask
 
     def _build(self, key: str) -> LabelColumn:
         return LabelColumn(None if labels is None else labels.get(key) for labels in self._labels)
 
 
-def _term(term: NodeSelectorTerm) -> Term | None:
-    """Parse a term; return None if it can match no node."""
+def _parse_term(term: NodeSelectorTerm) -> Requirements | None:
+    """Parse a term; return None if it cannot match any node."""
     requirements: list[LabelRequirement] = []
-    for read, expressions in (
+    for parse, expressions in (
         (parse_label_expression, term.match_expressions),
         (parse_field_expression, term.match_fields),
     ):
         for expression in expressions:
-            requirement = read(expression)
+            requirement = parse(expression)
             if requirement is None:
                 return None
             requirements.append(requirement)
     return tuple(requirements) or None
 
 
-def _hold(requirements: Term, labels: Labels) -> bool:
+def _match_all(requirements: Requirements, labels: Labels) -> bool:
     return all(requirement.holds(labels.get(requirement.key)) for requirement in requirements)
 
 
-def _both(mask: BoolArray | None, other_mask: BoolArray) -> BoolArray:
+def _intersect(mask: BoolArray | None, other_mask: BoolArray) -> BoolArray:
     if mask is None:
         return other_mask
     mask &= other_mask

@@ -2,11 +2,11 @@
 
 A host port is a protocol, a number and an address. The address 0.0.0.0, or an empty one, means all
 addresses of the node, so it conflicts with every other address. Two other addresses conflict if they
-are equal. As in Kubernetes, "::" is an address like any other.
+are equal. As in Kubernetes, "::" is an ordinary address.
 
 A port in use leaves two marks on its node: one with its address, and one with the address "*". A port
-on one address conflicts with marks of this address and of 0.0.0.0, a port on all addresses with the
-mark of "*". So a node is checked by one set operation, and all nodes by one look-up per mark.
+on one address conflicts with marks of this address and of 0.0.0.0. A port on all addresses conflicts with
+marks of "*". So one set operation checks a node, and one look-up per mark checks all nodes.
 """
 
 from collections.abc import Iterable
@@ -18,8 +18,6 @@ from streams.inventory.node_index import Change
 from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
-
-REASON = "node(s) didn't have free ports for the requested pod ports"
 
 #: Protocol, port, address.
 Port = tuple[str, int, str]
@@ -49,7 +47,7 @@ def find_conflicting_marks(ports: Iterable[Port]) -> frozenset[Port]:
 
 class NodePorts(SingleReasonFilter):
     name = "NodePorts"
-    single_reason = REASON
+    single_reason = "node(s) didn't have free ports for the requested pod ports"
     watches = Change.PODS | Change.STATE
     columns = ("_marks",)
 
@@ -95,7 +93,7 @@ class NodePorts(SingleReasonFilter):
 
     def reason(self, prepared: frozenset[Port], row: int) -> str | None:
         marks = self._marks[row]
-        return None if not marks or prepared.isdisjoint(marks) else REASON
+        return None if not marks or prepared.isdisjoint(marks) else self.single_reason
 
     def _index(self, row: int, marks: Iterable[Port]) -> None:
         for mark in marks:

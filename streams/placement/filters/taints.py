@@ -1,6 +1,6 @@
 """Filters of taints: refuse nodes with a taint that the pod does not tolerate.
 
-TaintToleration refuses taints with effect NoSchedule and NoExecute, PreferNoSchedule the others.
+TaintToleration refuses effects NoSchedule and NoExecute; PreferNoSchedule refuses the effect of its name.
 Tolerations match taints as in `Toleration.ToleratesTaint` of k8s.io/api/core/v1.
 """
 
@@ -12,37 +12,36 @@ from schemas.messages.nodes import Taint
 from schemas.messages.pods import Toleration
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.columns import Interned
+from streams.placement.columns import InternedColumn
 from streams.placement.plugin import Filter, SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 Taints = tuple[Taint, ...]
 #: Taints of nodes that are about to be removed. Tolerations of these taints do not count.
-LEAVING = frozenset(
+_REMOVAL_TAINTS = frozenset(
     {
         "DeletionCandidateOfClusterAutoscaler",
         "ToBeDeletedByClusterAutoscaler",
         "karpenter.sh/disrupted",
     }
 )
-#: Number of distinct lists of taints, and of taints, whose comparison with tolerations costs one unit of a
-#: budget.
+#: Number of distinct lists of taints, and of taints, whose check costs one unit of a budget.
 _LISTS_PER_UNIT, _TAINTS_PER_UNIT = 40, 200
 
 
 class Tolerations:
-    """The tolerations of a pod as sets, so that the cost of a taint does not depend on their number.
+    """The tolerations of a pod as sets: the cost of a check does not depend on the number of tolerations.
 
-    An empty effect covers every effect, an empty key every key, and Exists every value. Equal, which is
-    also the meaning of an empty operator, covers an equal value only.
+    An empty effect covers every effect, an empty key covers every key, and Exists covers every value. Equal
+    covers an equal value only. An empty operator means Equal.
     """
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._exists: set[tuple[str, str]] = set()
-        """Keys and effects."""
+        """Keys and effects of tolerations with operator Exists."""
         self._equal: set[tuple[str, str, str]] = set()
-        """Keys, effects and values."""
+        """Keys, effects and values of the other tolerations."""
         for toleration in tolerations:
             if toleration.operator == "Exists":
                 self._exists.add((toleration.key, toleration.effect))
@@ -64,13 +63,10 @@ class Tolerations:
         )
 
     def find_untolerated(self, taints: Taints) -> Taint | None:
-        """Return the first taint that is not tolerated; None if all are.
-
-        `taints` are only those that refuse pods (`select_refusing`).
-        """
+        """Return the first untolerated taint of a result of `select_refusing`; None if there is none."""
         exists = self._exists
         for taint in taints:
-            # Most taints are covered by their key, so the other ways are tried last.
+            # For most taints there is a toleration of the key, so check that first.
             if (taint.key, "") not in exists and not self.covers(taint):
                 return taint
         return None
@@ -86,13 +82,13 @@ class TaintToleration(Filter):
     watches = Change.STATE
 
     def __init__(self) -> None:
-        self._taints = Interned[Taints](())
+        self._taints = InternedColumn[Taints](())
         self._units: int | None = None
-        """Units for all distinct lists; None if they have to be counted."""
+        """Units for all distinct lists; None means that they have to be counted."""
         self._untolerated: dict[int, Taint | None] = {}
-        """The first untolerated taint by identity of the list, for the last tolerations of `mask`."""
+        """The first taint that `_tolerations` lack, by `id` of the list of taints."""
         self._tolerations: Tolerations | None = None
-        """The last tolerations of `mask`; None after a change of nodes."""
+        """Tolerations of the last call of `mask`; None after a change of nodes."""
 
     def relayout(self, source: IntArray) -> None:
         self._taints.relayout(source)
@@ -109,7 +105,7 @@ class TaintToleration(Filter):
         find = prepared.find_untolerated
         self._tolerations = prepared
         self._untolerated = {id(taints): find(taints) for taints in self._taints}
-        return self._taints.where(lambda taints: self._untolerated[id(taints)] is None)
+        return self._taints.mask_passing(lambda taints: self._untolerated[id(taints)] is None)
 
     def count_units(self, prepared: Tolerations) -> int:
         if self._units is None:
@@ -118,38 +114,39 @@ class TaintToleration(Filter):
         return self._units
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
-        taint = prepared.find_untolerated(self._taints.value(row))
-        return None if taint is None else _refusal(taint)
+        taint = prepared.find_untolerated(self._taints.get(row))
+        return None if taint is None else _format_reason(taint)
 
     def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
         by_reason: dict[str, list[IntArray]] = {}
-        for taints, of in self._taints.groups(rows):
+        for taints, rows_with_taints in self._taints.group_rows(rows):
             if self._tolerations is prepared:
                 taint = self._untolerated[id(taints)]
             else:
                 taint = prepared.find_untolerated(taints)
             if taint is not None:
-                by_reason.setdefault(_refusal(taint), []).append(of)
+                by_reason.setdefault(_format_reason(taint), []).append(rows_with_taints)
         return [(reason, np.concatenate(parts)) for reason, parts in by_reason.items()]
 
 
-def _refusal(taint: Taint) -> str:
+def _format_reason(taint: Taint) -> str:
     return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
 
 
 def select_avoided(taints: Iterable[Taint]) -> Taints:
-    """Return the taints that make other nodes preferable."""
+    """Return the taints for which other nodes are preferred."""
     return tuple(
-        taint for taint in taints if taint.effect == "PreferNoSchedule" or taint.key in LEAVING
+        taint
+        for taint in taints
+        if taint.effect == "PreferNoSchedule" or taint.key in _REMOVAL_TAINTS
     )
 
 
 class PreferNoSchedule(SingleReasonFilter):
-    """Refuses nodes with a PreferNoSchedule taint that the pod does not tolerate, and nodes that an
-    autoscaler is about to remove.
+    """Refuses nodes with an untolerated PreferNoSchedule taint, or that an autoscaler is about to remove.
 
-    If no other node accepts a pod, the placer ranks without this filter. No pod is moved to such nodes.
-    Policies cannot name it: the registry adds it to TaintToleration unless `compat` is koordinator.
+    If no other node accepts a pod, the placer ranks without this filter. Pods are not moved to such nodes.
+    Policies cannot name this filter: the registry adds it to TaintToleration unless `compat` is koordinator.
     """
 
     name = "PreferNoSchedule"
@@ -157,7 +154,7 @@ class PreferNoSchedule(SingleReasonFilter):
     watches = Change.STATE
 
     def __init__(self) -> None:
-        self._taints = Interned[Taints](())
+        self._taints = InternedColumn[Taints](())
 
     def relayout(self, source: IntArray) -> None:
         self._taints.relayout(source)
@@ -169,11 +166,11 @@ class PreferNoSchedule(SingleReasonFilter):
         return Tolerations(kind.pod.tolerations)
 
     def mask(self, prepared: Tolerations) -> BoolArray | None:
-        return self._taints.where(lambda taints: not _is_avoided(taints, prepared))
+        return self._taints.mask_passing(lambda taints: not _is_avoided(taints, prepared))
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
-        return self.single_reason if _is_avoided(self._taints.value(row), prepared) else None
+        return self.single_reason if _is_avoided(self._taints.get(row), prepared) else None
 
 
 def _is_avoided(taints: Taints, tolerations: Tolerations) -> bool:
-    return any(taint.key in LEAVING or not tolerations.covers(taint) for taint in taints)
+    return any(taint.key in _REMOVAL_TAINTS or not tolerations.covers(taint) for taint in taints)

@@ -1,29 +1,28 @@
 """Filter NodeUnschedulable: cordoned nodes get no new pods.
 
-The node controller also taints a cordoned node a moment later. A pod that tolerates this taint, such as
-a pod of a DaemonSet, is not refused.
+Kubernetes also taints a cordoned node. Pods that tolerate this taint, such as pods of a DaemonSet, are not
+refused.
 """
 
 from schemas.messages.nodes import Taint
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.columns import Interned
+from streams.placement.columns import InternedColumn
 from streams.placement.filters.taints import Tolerations
 from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
-REASON = "node(s) were unschedulable"
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(SingleReasonFilter):
     name = "NodeUnschedulable"
-    single_reason = REASON
+    single_reason = "node(s) were unschedulable"
     watches = Change.STATE
 
     def __init__(self) -> None:
-        self._cordoned = Interned(default=False)
+        self._cordoned = InternedColumn(default=False)
 
     def relayout(self, source: IntArray) -> None:
         self._cordoned.relayout(source)
@@ -38,10 +37,10 @@ class NodeUnschedulable(SingleReasonFilter):
     def mask(self, prepared: bool) -> BoolArray | None:
         if prepared or True not in self._cordoned:
             return None
-        return self._cordoned.rows_with((False,))
+        return self._cordoned.mask_values((False,))
 
     def can_refuse(self, prepared: bool) -> bool:
         return not prepared
 
     def reason(self, prepared: bool, row: int) -> str | None:
-        return REASON if not prepared and self._cordoned.value(row) else None
+        return self.single_reason if not prepared and self._cordoned.get(row) else None

@@ -1,8 +1,8 @@
 """Pods that must not be placed on any node.
 
-Pods with requirements that no filter evaluates are refused, because any node may be wrong for them: for
-example zonal volumes, required pod affinity and topology spread. The same applies to features of
-Koordinator's scheduler besides the choice of a node:
+If no filter evaluates a requirement of a pod, any node may be wrong for the pod. So the pod is refused, for
+example because of zonal volumes, required pod affinity or topology spread. Pods that use other features of
+Koordinator's scheduler are refused too:
 
     gang                 the pod starts together with other pods
     elastic quota        a quota admits the pod
@@ -11,10 +11,10 @@ Koordinator's scheduler besides the choice of a node:
     devices              the pod gets a share of a device
 
 Kubernetes limits the size of a pod (1.5 MiB in etcd), but not the number of its parts. A pod of this size may
-name 50,000 labels, and each of them costs time on every node. With the limits of this module, which real pods
-stay far below, the slowest record takes less than 250 ms on 5,000 nodes (`make bench
-ONLY=worst_record_ms.request_affinity`). A request that exceeds a limit is refused by a decision, and a
-running pod becomes a dead letter.
+name 50,000 labels, and each label costs time on every node. The limits of this module are far above the
+numbers of real pods. With them, the slowest record takes less than 250 ms on 5,000 nodes (`make bench
+ONLY=worst_record_ms.request_affinity`). If a pod exceeds a limit, a decision refuses its request, and records
+of the running pod become dead letters.
 """
 
 from collections.abc import Iterator
@@ -51,14 +51,14 @@ def find_obstacle(pod: Pod) -> str | None:
 
 def explain_unsupported(pod: Pod) -> str | None:
     """Return why a pod's requirements cannot be evaluated; None if they can."""
-    names = list_requirements(pod)
+    names = list_unsupported(pod)
     if not names:
         return None
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return f"the pod requires {listed}, which loadstream does not evaluate"
 
 
-def list_requirements(pod: Pod) -> list[str]:
+def list_unsupported(pod: Pod) -> list[str]:
     """Return the requirements of a pod that loadstream does not evaluate, sorted."""
     return sorted({*pod.unsupported, *_list_koordinator_features(pod)})
 
@@ -71,7 +71,7 @@ def _list_koordinator_features(pod: Pod) -> Iterator[str]:
         yield "an elastic quota of Koordinator"
     if _RESERVATION_ANNOTATION in annotations:
         yield "a reservation of Koordinator"
-    if labels.get(_QOS_LABEL) in _BOUND_CLASSES or _asks_for_cpus(annotations):
+    if labels.get(_QOS_LABEL) in _BOUND_CLASSES or _requires_cpu_binding(annotations):
         yield "cpu binding of Koordinator"
     if any(
         name.startswith(_DEVICE_PREFIX)
@@ -81,7 +81,7 @@ def _list_koordinator_features(pod: Pod) -> Iterator[str]:
         yield "devices of Koordinator"
 
 
-def _asks_for_cpus(annotations: dict[str, str]) -> bool:
+def _requires_cpu_binding(annotations: dict[str, str]) -> bool:
     text = annotations.get(_BINDING_ANNOTATION)
     if text is None:
         return False
@@ -94,12 +94,12 @@ def _asks_for_cpus(annotations: dict[str, str]) -> bool:
 
 # --- limits -------------------------------------------------------------------------------------
 
-#: Labels in node selector and required node affinity: half of the number of label columns, so that two
-#: such pods do not displace each other's columns.
+#: Labels in node selector and required node affinity: half of the number of label columns, so that the
+#: columns of two such pods fit.
 LABELS_PER_POD_MAX = 64
 #: Expressions in all terms of the required node affinity; each is evaluated on all nodes.
 EXPRESSIONS_PER_POD_MAX = 512
-#: Values of those expressions.
+#: Values in all these expressions.
 VALUES_PER_POD_MAX = 4_096
 #: Resources in all containers: as many as one list may name.
 RESOURCES_PER_POD_MAX = 64

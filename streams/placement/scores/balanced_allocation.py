@@ -3,12 +3,12 @@
     evenness = 100 (1 - standard deviation of requested / allocatable over the resources), truncated
     score    = 50 + (50 + evenness with the pod - evenness without it) / 2
 
-So the score is 75 if the evenness does not change, above if it grows, and below if it falls. A pod that
-requests none of the resources scores 0 everywhere. Nothing is assumed for containers without a request.
+So the score is 75 if the evenness does not change, above 75 if it grows, and below 75 if it falls. A pod
+that requests none of the resources scores 0 on all nodes. Containers without a request count as 0.
 Resources count as in `least_allocated`.
 
-`scores` and `score` do the same float64 operations in the same order. They are Go's operations for
-amounts up to 2^53; beyond that, Go adds requests as integers first.
+`scores` and `score` do the same float64 operations in the same order, as kube-scheduler does for amounts
+up to 2^53. For larger amounts, kube-scheduler adds requests as integers first.
 
 Source: docs/reference/upstream.md K1, K5 to K7.
 """
@@ -26,7 +26,7 @@ from schemas.policy.sections.resources_fit import NodeResourcesBalancedAllocatio
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugin import Score
-from streams.placement.scores.least_allocated import ALWAYS
+from streams.placement.scores.least_allocated import ALWAYS_COUNTED
 from streams.pods.kind import Kind
 from streams.stage.arrays import FloatArray, IntArray
 from streams.usage.estimate import Estimator
@@ -45,16 +45,16 @@ class BalancedAllocationScore(Score):
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
-        self._always = [i for i, name in enumerate(self._resources) if name in ALWAYS]
-        """Indices of resources that count for all pods."""
+        self._always = [i for i, name in enumerate(self._resources) if name in ALWAYS_COUNTED]
+        """Indices of `ALWAYS_COUNTED`."""
         self._requested: FloatArray = np.zeros((len(self._resources), 0))
         """Shape (resources, nodes)."""
         self._capacity: FloatArray = np.zeros((len(self._resources), 0))
         """Allocatable, infinite if it is 0; shape (resources, nodes)."""
         self._before: IntArray = np.zeros(0, dtype=np.int64)
-        """Evenness by the resources that always count, shape (nodes,)."""
+        """Evenness of the resources that always count, without the pod; shape (nodes,)."""
         self._half: FloatArray = np.zeros(0)
-        """0.5 for nodes that have both of two such resources, else 0."""
+        """0.5 for nodes with exactly two of these resources, else 0."""
         self._rows: list[list[tuple[float, float]] | None] = []
         """Requested and allocatable by resource, by row."""
 
@@ -70,8 +70,8 @@ class BalancedAllocationScore(Score):
             figures.append((requested, capacity))
             self._requested[index, row] = requested
             self._capacity[index, row] = capacity or np.inf
-        shares = [_share(*figures[index]) for index in self._always if figures[index][1]]
-        self._before[row] = _evenness(shares)
+        shares = [_compute_share(*figures[index]) for index in self._always if figures[index][1]]
+        self._before[row] = _compute_evenness(shares)
         self._half[row] = 0.5 if len(shares) == 2 else 0.0
         self._rows[row] = figures
 
@@ -83,7 +83,7 @@ class BalancedAllocationScore(Score):
             tuple(
                 (index, float(amount))
                 for index, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
-                if amount or name in ALWAYS
+                if amount or name in ALWAYS_COUNTED
             )
         )
 
@@ -91,16 +91,18 @@ class BalancedAllocationScore(Score):
         if not prepared.requests:
             return np.zeros(self._before.size, dtype=np.int32)
         indices = [index for index, _ in prepared.requests]
-        usual = indices == self._always
-        if usual and len(indices) == 2:
-            after = self._evenness_of_two(prepared)
+        only_always = indices == self._always
+        if only_always and len(indices) == 2:
+            after = self._compute_evenness_of_two(prepared)
         else:
             amounts = np.array([[amount] for _, amount in prepared.requests])
-            after = _evenness_all(self._requested[indices] + amounts, self._capacity[indices])
+            after = _compute_evenness_of_nodes(
+                self._requested[indices] + amounts, self._capacity[indices]
+            )
         before = self._before
-        if not usual:
-            before = _evenness_all(self._requested[indices], self._capacity[indices])
-        # The numbers are not negative, so a shift equals Go's division.
+        if not only_always:
+            before = _compute_evenness_of_nodes(self._requested[indices], self._capacity[indices])
+        # The sum is not negative, so a shift equals Go's division.
         return (50 + (50 + after - before >> 1)).astype(np.int32)
 
     def score(self, prepared: _Prepared, row: int) -> int:
@@ -112,12 +114,12 @@ class BalancedAllocationScore(Score):
         for index, amount in prepared.requests:
             requested, capacity = figures[index]
             if capacity:
-                before.append(_share(requested, capacity))
-                after.append(_share(requested + amount, capacity))
-        return 50 + (50 + _evenness(after) - _evenness(before)) // 2
+                before.append(_compute_share(requested, capacity))
+                after.append(_compute_share(requested + amount, capacity))
+        return 50 + (50 + _compute_evenness(after) - _compute_evenness(before)) // 2
 
-    def _evenness_of_two(self, prepared: _Prepared) -> IntArray:
-        """Return `_evenness` of all nodes with the pod, by the two resources that always count."""
+    def _compute_evenness_of_two(self, prepared: _Prepared) -> IntArray:
+        """Return `_compute_evenness` of all nodes with the pod, by the two resources that always count."""
         shares, other_shares = (
             np.minimum((self._requested[index] + amount) / self._capacity[index], 1.0)
             for index, amount in prepared.requests
@@ -127,11 +129,11 @@ class BalancedAllocationScore(Score):
         return ((1 - difference) * 100).astype(np.int64)
 
 
-def _share(requested: float, capacity: float) -> float:
+def _compute_share(requested: float, capacity: float) -> float:
     return min(requested / capacity, 1.0)
 
 
-def _evenness(shares: Sequence[float]) -> int:
+def _compute_evenness(shares: Sequence[float]) -> int:
     deviation = 0.0
     if len(shares) == 2:
         deviation = abs((shares[0] - shares[1]) / 2)
@@ -146,8 +148,8 @@ def _evenness(shares: Sequence[float]) -> int:
     return int((1 - deviation) * 100)
 
 
-def _evenness_all(requested: FloatArray, capacity: FloatArray) -> IntArray:
-    """Return `_evenness` of all nodes; amounts have shape (resources, nodes)."""
+def _compute_evenness_of_nodes(requested: FloatArray, capacity: FloatArray) -> IntArray:
+    """Return `_compute_evenness` of all nodes; amounts have shape (resources, nodes)."""
     has_resource = np.isfinite(capacity)
     shares = np.minimum(requested / capacity, 1.0)
     count = np.count_nonzero(has_resource, axis=0)

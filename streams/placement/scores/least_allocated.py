@@ -3,9 +3,9 @@
     resource score = 100 (allocatable - requests with the pod) / allocatable, truncated, at least 0
     node score     = weighted mean of the resource scores, truncated
 
-Resources that the node does not have are left out. So are resources other than cpu, memory and ephemeral
-storage that the pod does not request. Containers without a request count as 100m of cpu and 200 MiB of
-memory, also those of pods on the node.
+The mean includes cpu, memory, ephemeral storage, and other resources that the pod requests. Resources that
+the node does not have are left out. Containers without a request count as 100m of cpu and 200 MiB of memory,
+also those of pods on the node.
 
 Source: docs/reference/upstream.md K1 to K4.
 """
@@ -25,8 +25,8 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray
 from streams.usage.estimate import Estimator
 
-#: Resources that count for all pods.
-ALWAYS = ("cpu", "memory", "ephemeral-storage")
+#: Resources that count even if the pod does not request them.
+ALWAYS_COUNTED = ("cpu", "memory", "ephemeral-storage")
 
 #: Up to this amount, float64 gives the same integers: 100 times an amount is exact, and a fractional
 #: percentage is at least 1 / 2^42 below the next integer, far more than the rounding of a quotient.
@@ -37,13 +37,13 @@ _EXACT_MAX = 2**42
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     requests: tuple[tuple[int, int, int], ...]
-    """Index, amount and weight of the resources that count."""
+    """Index, amount and weight of the resources in the mean."""
 
 
 class LeastAllocatedScore(Score):
     name = "NodeResourcesFit"
     watches = Change.STATE | Change.PODS
-    columns = ("_free", "_capacity", "_present", "_wide", "_rows")
+    columns = ("_free", "_capacity", "_node_weights", "_inexact", "_rows")
 
     def __init__(self, strategy: ScoringStrategy) -> None:
         self._weights = strategy.weights
@@ -52,9 +52,9 @@ class LeastAllocatedScore(Score):
         """100 times allocatable less requests, shape (resources, nodes)."""
         self._capacity: FloatArray = np.zeros((resources, 0))
         """Allocatable; infinite if it is 0, so that the resource scores 0."""
-        self._present: FloatArray = np.zeros((resources, 0))
-        """Weight of each resource, 0 if the node does not have the resource."""
-        self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._node_weights: FloatArray = np.zeros((resources, 0))
+        """Weight of each resource; 0 if the node does not have the resource."""
+        self._inexact: BoolArray = np.zeros(0, dtype=np.bool_)
         """Nodes with amounts beyond `_EXACT_MAX`."""
         self._rows: list[tuple[tuple[int, int], ...] | None] = []
         """Allocatable and free amount by resource, by row."""
@@ -65,16 +65,16 @@ class LeastAllocatedScore(Score):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         figures = []
-        wide = False
+        is_inexact = False
         for index, (resource, weight) in enumerate(self._weights.items()):
             capacity = max(node.allocatable.get(resource, 0), 0)
             free = capacity - max(node.requested[resource] + node.assumed[resource], 0)
             figures.append((capacity, free))
-            wide = wide or capacity > _EXACT_MAX or abs(free) > _EXACT_MAX
+            is_inexact = is_inexact or capacity > _EXACT_MAX or abs(free) > _EXACT_MAX
             self._free[index, row] = 100 * free
             self._capacity[index, row] = capacity or np.inf
-            self._present[index, row] = weight if capacity else 0
-        self._wide[row] = wide
+            self._node_weights[index, row] = weight if capacity else 0
+        self._inexact[row] = is_inexact
         self._rows[row] = tuple(figures)
 
     def prepare(self, kind: Kind) -> _Prepared:
@@ -86,24 +86,24 @@ class LeastAllocatedScore(Score):
                 for index, ((name, weight), amount) in enumerate(
                     zip(self._weights.items(), amounts, strict=True)
                 )
-                if amount or name in ALWAYS
+                if amount or name in ALWAYS_COUNTED
             )
         )
 
     def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        total: FloatArray = np.zeros(self._wide.size)
-        weights: FloatArray = np.zeros(self._wide.size)
+        total: FloatArray = np.zeros(self._inexact.size)
+        weights: FloatArray = np.zeros(self._inexact.size)
         for index, amount, weight in prepared.requests:
             percent = self._free[index] - 100.0 * amount
             percent /= self._capacity[index]
             np.floor(percent, out=percent)
             np.maximum(percent, 0.0, out=percent)
             total += percent if weight == 1 else percent * weight
-            weights += self._present[index]
-        # Both are small integers, so the truncated quotient is exact.
+            weights += self._node_weights[index]
+        # Dividend and divisor are small integers, so the truncated quotient is exact.
         scores = (total / np.maximum(weights, 1.0)).astype(np.int32)
-        if self._wide.any():
-            for row in np.flatnonzero(self._wide).tolist():
+        if self._inexact.any():
+            for row in np.flatnonzero(self._inexact).tolist():
                 scores[row] = self.score(prepared, row)
         return scores
 

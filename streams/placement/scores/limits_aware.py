@@ -1,9 +1,9 @@
-"""Score NodeResourceLimitsAware: spreads the limits of pods, so that bursts do not meet on one node.
+"""Score NodeResourceLimitsAware: spreads the limits of pods, so that fewer bursts coincide on a node.
 
     raw score = weighted mean over resources of 100 (allocatable - limits with the pod) / allocatable
 
-Raw scores are stretched to 0..100 over the nodes that pass every filter. A pod without a limit counts by
-its request, by a quantity, or by the node's allocatable, as the policy says.
+Raw scores are stretched to 0..100 over the nodes that pass every filter. The policy defines the limit of
+pods without one: their request, a quantity, or the node's allocatable.
 
 Source: KEP-217 (docs/reference/upstream.md R1 to R6). Unlike in the KEP, init containers and overhead
 count for the pods on the node too.
@@ -31,13 +31,13 @@ _STEPS = 2.0**24
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     limits: tuple[float | None, ...]
-    """Limit of the pod by resource; None if the node's default counts."""
+    """Limit of the pod by resource; None means the default of each node."""
 
 
 class LimitsAwareScore(Score):
     name = "NodeResourceLimitsAware"
     watches = Change.STATE | Change.PODS
-    normalised = True
+    normalized = True
     columns = ("_remaining", "_per_unit", "_default", "_rows")
 
     def __init__(self, args: NodeResourceLimitsAwareArgs) -> None:
@@ -64,11 +64,11 @@ class LimitsAwareScore(Score):
             allocatable = node.allocatable.get(resource, 0)
             configured = self._default_limits[index]
             if configured == REQUEST:
-                default, of_others = 0, node.unlimited[resource]
+                default, default_limits = 0, node.unlimited[resource]
             else:
                 default = allocatable if configured == ALLOCATABLE else configured
-                of_others = (len(node.held) - node.limited[resource]) * default
-            limits = node.limits[resource] + of_others
+                default_limits = (len(node.held) - node.limited[resource]) * default
+            limits = node.limits[resource] + default_limits
             remaining = per_unit = 0.0
             if allocatable > 0:
                 share = 100.0 * weight / self._weight_sum

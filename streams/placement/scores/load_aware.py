@@ -4,8 +4,8 @@
     node score     = weighted mean of the resource scores, truncated
 
 A node without a fresh metric scores 0, and so does a resource of unknown usage. Figures exist for two
-views, prod pods and other pods, because their usage differs. The division by capacity is a product with
-a precomputed factor, which is exact (see `_SLACK`).
+views, prod pods and other pods, because the usage that counts for them differs. Instead of dividing by
+capacity, `scores` multiplies by a precomputed factor; the result is exact (see `_SLACK`).
 Source: docs/reference/upstream.md A2, A5.
 """
 
@@ -30,10 +30,10 @@ from streams.usage.vectors import UNKNOWN, Vector
 #: percentage is at least 100 / capacity below the next integer, and the slack uses 1 / 256 of that.
 _SLACK = 1 / 256
 _EXACT_MAX = 2**42
-#: Usage above the capacity that stands for unknown usage, so that the resource scores 0 for any pod.
-_NOTHING_LEFT = 2**41
-#: More than any percentage that can be left.
-_BEYOND = 2**100
+#: Unknown usage counts as this much above the capacity, so that the resource scores 0 for any pod.
+_EXCESS_IF_UNKNOWN = 2**41
+#: Above any free percentage.
+_PERCENT_UNBOUNDED = 2**100
 
 
 class _Prepared(NamedTuple):
@@ -45,7 +45,7 @@ class _Prepared(NamedTuple):
 class LoadAwareScore(Score):
     name = LOAD_AWARE
     watches = Change.ALL
-    columns = ("_factor", "_free", "_rows", "_wide", "_zeros")
+    columns = ("_factor", "_free", "_rows", "_inexact", "_zeros")
 
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
@@ -59,9 +59,9 @@ class LoadAwareScore(Score):
         """Capacity - expected usage + `_SLACK`, shape (views, resources, nodes)."""
         self._factor: FloatArray = np.zeros((len(resources), 0))
         """100 / capacity; 0 if the node scores 0 for any pod; shape (resources, nodes)."""
-        # An array, because comparing with a number takes numpy twice as long.
+        # An array, because numpy takes twice as long to compare with a number.
         self._zeros: FloatArray = np.zeros((len(resources), 0))
-        self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._inexact: BoolArray = np.zeros(0, dtype=np.bool_)
         """Nodes with figures below 0 or above `_EXACT_MAX`, which are scored one by one."""
         self._rows: list[tuple[Vector, tuple[Vector | None, Vector | None]] | None] = []
         """Capacity, and expected usage per view, by row; None if the node scores 0."""
@@ -75,7 +75,7 @@ class LoadAwareScore(Score):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         total = node.usage.profile.total
-        used = self._expected(node.usage, now_ms)
+        used = self._compute_expected(node.usage, now_ms)
         before = self._rows[row]
         self._rows[row] = (total, used)
         if (
@@ -83,21 +83,21 @@ class LoadAwareScore(Score):
             or before[0] is not total
             or (before[1][OTHER] is None) != (used[OTHER] is None)
         ):
-            self._refactor(row, total, scored=used[OTHER] is not None)
-        wide = max(total) > _EXACT_MAX
+            self._set_factor(row, total, scored=used[OTHER] is not None)
+        is_inexact = max(total) > _EXACT_MAX
         free = self._free
         for view in self._views:
             vector = used[view]
             if vector is not None:
                 if min(vector) < 0:
-                    # Because of pods with negative factors. The values of the column are not used.
-                    wide, vector = True, total
+                    # Scaling factors of pods may be negative. `scores` does not use this row's columns.
+                    is_inexact, vector = True, total
                 for index, amount in enumerate(vector):
                     free[view, index, row] = total[index] - amount + _SLACK
-                wide = wide or max(vector) > _EXACT_MAX
-        self._wide[row] = wide
+                is_inexact = is_inexact or max(vector) > _EXACT_MAX
+        self._inexact[row] = is_inexact
 
-    def _refactor(self, row: int, total: Vector, *, scored: bool) -> None:
+    def _set_factor(self, row: int, total: Vector, *, scored: bool) -> None:
         for index, capacity in enumerate(total):
             factor = 100.0 / capacity if scored and capacity > 0 else 0.0
             self._factor[index, row] = factor
@@ -108,12 +108,12 @@ class LoadAwareScore(Score):
         return _Prepared(estimate, PROD if by_prod else OTHER)
 
     def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        size = self._wide.size
+        size = self._inexact.size
         if not self._weight_sum:
             return np.zeros(size, dtype=np.int32)
         if min(prepared.estimate) < 0:
-            one_by_one = (self.score(prepared, row) for row in range(size))
-            return np.fromiter(one_by_one, dtype=np.int32, count=size)
+            row_scores = (self.score(prepared, row) for row in range(size))
+            return np.fromiter(row_scores, dtype=np.int32, count=size)
         estimate = np.array(prepared.estimate, dtype=np.float64)
         percent = self._free[prepared.view] - estimate[:, np.newaxis]
         percent *= self._factor
@@ -130,8 +130,8 @@ class LoadAwareScore(Score):
         assert mean is not None  # noqa: S101 - the weights do not sum to 0
         # Weights and percentages are small integers, so the truncated quotient is exact.
         scores = (mean / self._weight_sum).astype(np.int32)
-        if self._wide.any():
-            for row in np.flatnonzero(self._wide).tolist():
+        if self._inexact.any():
+            for row in np.flatnonzero(self._inexact).tolist():
                 scores[row] = self.score(prepared, row)
         return scores
 
@@ -145,7 +145,7 @@ class LoadAwareScore(Score):
         if used is None:
             return 0
         mean = 0
-        least = _BEYOND
+        least = _PERCENT_UNBOUNDED
         for capacity, amount, estimate, weight in zip(
             total, used, prepared.estimate, self._weights, strict=True
         ):
@@ -156,30 +156,30 @@ class LoadAwareScore(Score):
             mean += percent * weight
             if percent < least:
                 least = percent
-        # Annotations may make estimates negative; then more than the capacity would be left.
+        # Annotations may make estimates negative, so that more than 100 % would be left.
         return min((mean + least * self._dominant) // self._weight_sum, 100)
 
-    def _expected(
+    def _compute_expected(
         self, usage: ExpectedNodeUsage, now_ms: int
     ) -> tuple[Vector | None, Vector | None]:
         """Return the expected usage for prod pods and for others; None if the node scores 0."""
         if usage.vectors is None or usage.vectors.node is None or usage.is_expired(now_ms):
             return None, None
         total = usage.profile.total
-        other = _use_up_unknown(
+        other = _replace_unknown(
             usage.compute_expected(self._aggregation, self._aggregated_ms), total
         )
         if not self.args.score_according_prod_usage:
             return other, other
-        return _use_up_unknown(usage.compute_expected_prod(), total), other
+        return _replace_unknown(usage.compute_expected_prod(), total), other
 
 
-def _use_up_unknown(used: Vector, total: Vector) -> Vector:
+def _replace_unknown(used: Vector, total: Vector) -> Vector:
     if UNKNOWN not in used:
         return used
     return tuple(
         [
-            capacity + _NOTHING_LEFT if amount == UNKNOWN else amount
+            capacity + _EXCESS_IF_UNKNOWN if amount == UNKNOWN else amount
             for amount, capacity in zip(used, total, strict=True)
         ]
     )

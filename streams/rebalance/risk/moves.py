@@ -294,7 +294,7 @@ class _Round:
         """Return a mask of the nodes that accept a pod and have room for it, shape (nodes,)."""
         allowed = self.fit.find_group(pod.held, "node").find_fitting() & self.can_receive
         allowed[pod.source] = False
-        avoided = self.inputs.exclusions.list_names(pod.held.pod, self.inputs.now_ms)
+        avoided = self.inputs.exclusions.list_excluded_names(pod.held.pod, self.inputs.now_ms)
         allowed[[self.position_of[name] for name in avoided if name in self.position_of]] = False
         refusing = self.inputs.rules.find_refusing_nodes(pod.held.pod)
         return allowed & ~refusing[self.rows]

@@ -342,7 +342,7 @@ class _HotNodeCheck:
         best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
             return None
-        avoided = self.inputs.exclusions.list_names(held.pod, self.inputs.now_ms)
+        avoided = self.inputs.exclusions.list_excluded_names(held.pod, self.inputs.now_ms)
         if evictions.names[best] not in avoided:
             return best
         positions = [position for position, name in enumerate(evictions.names) if name in avoided]

@@ -14,7 +14,7 @@ import pytest
 
 from schemas.storage.rows import FailedClusterRow
 from schemas.topics.codec import decode, encode_fields
-from streams.cluster import clusters, rebalancer
+from streams.cluster import clusters, failures, rebalancer
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURE_WINDOW_MS, FAILURES_MAX
 from streams.cluster.inventory_rows import NodeRows, PodRows
@@ -262,8 +262,9 @@ def test_setting_a_cluster_apart_gives_the_same_result_for_any_batch_sizes(
     assert together.rows == alone.rows
 
 
-def test_another_version_brings_a_cluster_back(set_apart: World) -> None:
-    stage = ClusterStage.restore(0, 1, set_apart.rows, version="9.9.9")
+def test_another_version_brings_a_cluster_back(set_apart: World, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(failures, "VERSION", "9.9.9")
+    stage = ClusterStage.restore(0, 1, set_apart.rows)
     assert stage.clusters[CLUSTER].inventory.node_of_pod == {"p": "a"}
     changed = stage.apply([set_apart.log.record(tick(1))]).rows
     assert RowChange("0/test/failed_clusters/", None) in changed

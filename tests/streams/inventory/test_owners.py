@@ -51,10 +51,10 @@ def test_a_drain_cordons_a_node_that_is_added_later() -> None:
     inventory.apply_node(node("node-1"))
     inventory.apply_node(node("node-2"))
     ranking = placer.rank(kind_of(pod()))
-    assert inventory.index.nodes[ranking.best() or 0].name == "node-2"
+    assert inventory.index.nodes[ranking.find_best() or 0].name == "node-2"
     inventory.set_cordoned("node-1", cordoned=False)
     ranking = placer.rank(kind_of(pod()))
-    assert inventory.index.nodes[ranking.best() or 0].name == "node-1"
+    assert inventory.index.nodes[ranking.find_best() or 0].name == "node-1"
     inventory.apply_node(removed_node("node-2"))
     assert not inventory.cordoned
 

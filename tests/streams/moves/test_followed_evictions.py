@@ -23,7 +23,7 @@ def following(of: Policy | None = None, **limits: int) -> FollowedEvictions:
 
 def see(followed: FollowedEvictions, **hot: bool | None) -> None:
     """A round finds these nodes hot or not, and has not measured the others."""
-    for row in followed.list_rows():
+    for row in list(followed.rows.values()):
         followed.note_hot(row, hot.get(row.source_node), hot.get(row.target_node or ""))
 
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from schemas.messages.moves import HISTORY_MAX
 from schemas.policy import read_policy
-from streams.moves.history import Moves
+from streams.moves.history import MoveHistory
 from tests.streams.builders import CLUSTER, at, moves_policy
 
 
-def remembered(**settings: Any) -> Moves:
+def remembered(**settings: Any) -> MoveHistory:
     """A memory with these settings."""
-    return Moves(CLUSTER, moves_policy(**settings))
+    return MoveHistory(CLUSTER, moves_policy(**settings))
 
 
-def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> None:
+def go(moves: MoveHistory, owner: str, source: str, target: str, seconds: float) -> None:
     """A pod of an owner leaves a node, and its replacement arrives 10 s later."""
     moves.record_departure(owner, source, at(seconds), "hot")
     moves.record_arrival(owner, target, at(seconds + 10))
@@ -159,7 +159,7 @@ def test_expired_moves_are_forgotten() -> None:
 
 
 def test_dry_moves_freeze_and_exclude_nothing() -> None:
-    moves = Moves(CLUSTER, moves_policy("observe", maxMovesPerOwner=1))
+    moves = MoveHistory(CLUSTER, moves_policy("observe", maxMovesPerOwner=1))
     moves.record_departure("web", "a", at(0), "", dry_run=True)
     moves.record_departure("web", "a", at(60), "", dry_run=True)
     assert moves.explain_freeze("web", at(61)) is not None
@@ -173,7 +173,7 @@ def test_dry_moves_freeze_and_exclude_nothing() -> None:
 
 @pytest.mark.parametrize("document", ["moves: {enabled: false}", "compat: koordinator"])
 def test_moves_are_not_remembered_when_disabled(document: str) -> None:
-    moves = Moves(CLUSTER, read_policy(document))
+    moves = MoveHistory(CLUSTER, read_policy(document))
     go(moves, "web", "a", "a", 0)
     assert moves.find_avoided("web", at(10)) == frozenset()
     assert moves.explain_freeze("web", at(10)) is None
@@ -181,7 +181,7 @@ def test_moves_are_not_remembered_when_disabled(document: str) -> None:
 
 
 def test_the_least_recent_owner_is_forgotten_first() -> None:
-    moves = Moves(CLUSTER, moves_policy(), owners_max=3)
+    moves = MoveHistory(CLUSTER, moves_policy(), owners_max=3)
     for step, owner in enumerate(("a", "b", "c")):
         moves.record_departure(owner, f"node-{owner}", at(step), "")
     moves.record_arrival("a", "x", at(10))
@@ -244,7 +244,7 @@ def test_moves_without_loops_below_the_limits_freeze_no_owner(
     )
 )
 def test_the_memory_of_moves_is_bounded(events: list[tuple[int, int, int, bool]]) -> None:
-    moves = Moves(CLUSTER, moves_policy(), owners_max=8)
+    moves = MoveHistory(CLUSTER, moves_policy(), owners_max=8)
     now = 0
     for owner, node, pause, arrives in events:
         now += pause

@@ -92,7 +92,7 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> int:
                 followed_eviction(uid, owner, node, seconds, number=f"{number:02}", hot=hot)
             )
         case ("read", hot):
-            for row in followed.list_rows():
+            for row in list(followed.rows.values()):
                 followed.note_hot(row, hot.get(row.source_node), hot.get(row.target_node))
         case ("policy", policy):
             memory.set_policy(policy, now_ms)

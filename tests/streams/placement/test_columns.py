@@ -1,10 +1,10 @@
-"""Interned columns hold to a plain list of values; columns on demand stay few."""
+"""Interned columns have the values of a plain list."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.placement.columns import Interned
+from streams.placement.columns import InternedColumn
 
 VALUES = st.sampled_from(("", "a", "b", "c"))
 #: A row (taken modulo their number) and its value, or how rows move.
@@ -18,11 +18,11 @@ STEPS = st.lists(
 
 
 @given(st.lists(VALUES, max_size=4), STEPS, st.sets(VALUES))
-def test_an_interned_column_answers_like_a_list_of_its_values(
+def test_an_interned_column_has_the_values_of_a_plain_list(
     start: list[str], steps: list[tuple[int, str] | list[int]], some: set[str]
 ) -> None:
     plain = start
-    column = Interned("", plain)
+    column = InternedColumn("", plain)
     for step in steps:
         if isinstance(step, list):
             # Rows may vanish, appear and swap; none may become two.
@@ -34,11 +34,11 @@ def test_an_interned_column_answers_like_a_list_of_its_values(
             row = step[0] % len(plain)
             plain = [*plain[:row], step[1], *plain[row + 1 :]]
             column.put(row, step[1])
-        assert [column.value(row) for row in range(len(plain))] == plain
+        assert [column.get(row) for row in range(len(plain))] == plain
         assert len(column) == len(set(plain))
         assert all((value in column) == (value in plain) for value in ("", "a", "b", "c"))
-        assert column.rows_with(some).tolist() == [value in some for value in plain]
-        where = column.where(lambda value: value in some)
-        assert (where is None) == set(plain).issubset(some)
-        if where is not None:
-            assert where.tolist() == [value in some for value in plain]
+        assert column.mask_values(some).tolist() == [value in some for value in plain]
+        mask = column.mask_passing(lambda value: value in some)
+        assert (mask is None) == set(plain).issubset(some)
+        if mask is not None:
+            assert mask.tolist() == [value in some for value in plain]

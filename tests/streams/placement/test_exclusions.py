@@ -192,9 +192,9 @@ def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
         (row for row in range(len(used)) if ranking.passes(row) and row not in rows),
         key=lambda row: (-totals[row], row),
     )
-    best = ranking.best(rows)
+    best = ranking.find_best(rows)
     assert best == (order[0] if order else None)
     if best is not None:
-        assert ranking.runners_up(count, {best, *rows}) == order[1 : 1 + count]
+        assert ranking.list_runners_up(count, {best, *rows}) == order[1 : 1 + count]
     refused = sum(nodes for *_, nodes in excluded.list_refusals(ranking))
     assert refused == sum(map(ranking.passes, rows))

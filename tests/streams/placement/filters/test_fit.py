@@ -7,7 +7,7 @@ from schemas.base.quantities import parse_amounts
 from schemas.messages.pods import Pod
 from streams.inventory.node import Node
 from streams.placement.filters import fit
-from streams.placement.filters.fit import NodeResourcesFit, requests_of
+from streams.placement.filters.fit import NodeResourcesFit, list_needed_amounts
 from streams.pods.kind import Kind, compute_demand, kind_of
 from tests.streams.builders import bare_node, bare_pod, container, inventory_node
 from tests.streams.cluster.oracle import check_filter, reason
@@ -51,7 +51,7 @@ def test_a_pod_fits_when_all_that_it_requests_is_free(
 
 def test_reasons_come_in_a_fixed_order() -> None:
     requests = {"b/x": "1", "memory": "1", "a/x": "1", "ephemeral-storage": "1", "cpu": "1"}
-    assert [name for name, _ in requests_of(kind_of(requesting(**requests)))] == [
+    assert [name for name, _ in list_needed_amounts(kind_of(requesting(**requests)))] == [
         "pods", "cpu", "memory", "ephemeral-storage", "a/x", "b/x",
     ]  # fmt: skip
     assert refused({}, requests) == "Too many pods"

@@ -9,10 +9,10 @@ from streams.placement.filters import labels
 from streams.placement.filters.labels import (
     NAME_FIELD,
     LabelColumn,
-    OneOf,
-    equals,
+    ValueRequirement,
     parse_field_expression,
     parse_label_expression,
+    parse_selector_entry,
 )
 from tests.streams.builders import node_requirement
 from tests.streams.strategies import requirements
@@ -105,11 +105,11 @@ def test_the_largest_integers_are_compared() -> None:
 
 
 def test_a_field_expression_compares_the_name_with_one_name() -> None:
-    assert parse_field_expression(node_requirement("metadata.name", "In", "a")) == OneOf(
+    assert parse_field_expression(node_requirement("metadata.name", "In", "a")) == ValueRequirement(
         NAME_FIELD, frozenset(("a",))
     )
     unlike = parse_field_expression(node_requirement("metadata.name", "NotIn", "a"))
-    assert unlike == OneOf(NAME_FIELD, frozenset(("a",)), negated=True)
+    assert unlike == ValueRequirement(NAME_FIELD, frozenset(("a",)), negated=True)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_other_field_expressions_are_distinguished(malformed: NodeRequirement) -
 
 
 def test_a_selector_compares_as_it_is_but_never_the_name() -> None:
-    assert equals("zone", "no label value").holds("no label value")
-    assert not equals(NAME_FIELD, "a").holds("a")
+    assert parse_selector_entry("zone", "no label value").holds("no label value")
+    assert not parse_selector_entry(NAME_FIELD, "a").holds("a")
 
 
 @given(requirements(), st.lists(st.sampled_from((None, "a", "b", "2", "4", "16", "")), max_size=6))
@@ -139,7 +139,7 @@ def test_rows_of_a_column_hold_what_each_value_holds(
     requirement = parse_label_expression(expression)
     column = LabelColumn(values)
     if requirement is not None:
-        rows = requirement.rows(column)
+        rows = requirement.mask(column)
         holding = [requirement.holds(value) for value in values]
         assert (holding if rows is None else rows.tolist()) == holding
         assert rows is not None or all(holding)
@@ -149,13 +149,13 @@ def test_the_integers_of_a_column_are_read_once_for_all_expressions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     column = LabelColumn([str(number % 10) for number in range(100)])
-    read = count_calls(monkeypatch, labels, "_integer")
+    read = count_calls(monkeypatch, labels, "_parse_integer")
     for bound in range(50):
-        rows = labels.Compares("key", bound, above=True).rows(column)
+        rows = labels.BoundRequirement("key", bound, above=True).mask(column)
         assert rows is not None
         assert rows.tolist() == [number % 10 > bound for number in range(100)]
     assert read.total() == 10
     column.put(0, "77")
-    rows = labels.Compares("key", 49, above=True).rows(column)
+    rows = labels.BoundRequirement("key", 49, above=True).mask(column)
     assert rows is not None
     assert rows.tolist() == [True] + [False] * 99

@@ -3,9 +3,9 @@
 import pytest
 
 from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, Pod
-from streams.placement.columns import Interned
+from streams.placement.columns import InternedColumn
 from streams.placement.filters.fit import NodeResourcesFit
-from streams.placement.filters.labels import OneOf
+from streams.placement.filters.labels import ValueRequirement
 from streams.placement.filters.unsupported import RESOURCES_PER_POD_MAX, find_exceeded_limit
 from tests.streams.builders import big_pod, lifecycle, node, pod, request, tick
 from tests.streams.world import World, count_calls, only
@@ -94,8 +94,8 @@ def test_a_bound_pod_beyond_a_limit_is_a_dead_letter_and_can_end() -> None:
 def test_labels_and_resources_of_no_node_are_checked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    columns = count_calls(monkeypatch, Interned, "__init__")
-    looks = count_calls(monkeypatch, OneOf, "holds")
+    columns = count_calls(monkeypatch, InternedColumn, "__init__")
+    looks = count_calls(monkeypatch, ValueRequirement, "holds")
     built = count_calls(monkeypatch, NodeResourcesFit, "_build")
     world = World(tick(), *(node(f"n-{number}", labels={"zone": "a"}) for number in range(50)))
     for calls in (columns, looks, built):

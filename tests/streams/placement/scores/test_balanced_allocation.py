@@ -13,7 +13,7 @@ from schemas.policy.sections.resources_fit import NodeResourcesBalancedAllocatio
 from streams.inventory.node import Node
 from streams.placement.registry import build_scores
 from streams.placement.scores.balanced_allocation import BalancedAllocationScore
-from streams.placement.scores.least_allocated import ALWAYS
+from streams.placement.scores.least_allocated import ALWAYS_COUNTED
 from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
 from tests.streams.builders import amounts, at, offering_node, requesting_pod
@@ -90,7 +90,8 @@ def _plain(by: NodeResourcesBalancedAllocationArgs, asks: Pod, of: Node) -> int:
     counted = [
         name
         for name in names
-        if of.allocatable.get(name, 0) > 0 and (requests_of_pod.get(name, 0) or name in ALWAYS)
+        if of.allocatable.get(name, 0) > 0
+        and (requests_of_pod.get(name, 0) or name in ALWAYS_COUNTED)
     ]
     held = [pod.kind.demand.requests for pod in of.held.values()]
     before = {name: sum(requests.get(name, 0) for requests in held) for name in counted}

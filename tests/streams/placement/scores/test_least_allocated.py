@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.messages.pods import Pod
 from schemas.policy.sections.resources_fit import ScoringStrategy
 from streams.inventory.node import Node
-from streams.placement.scores.least_allocated import ALWAYS, LeastAllocatedScore
+from streams.placement.scores.least_allocated import ALWAYS_COUNTED, LeastAllocatedScore
 from streams.pods.kind import kind_of
 from tests.streams.builders import amounts, offering_node, pod, requesting_pod
 from tests.streams.cluster.oracle import scores
@@ -94,7 +94,7 @@ def _plain(by: ScoringStrategy, asks: Pod, of: Node) -> int:
             demand.requests.get(resource, 0) + demand.assumed.get(resource, 0) for demand in demands
         ]
         capacity = of.allocatable.get(resource, 0)
-        if capacity <= 0 or not (amount or resource in ALWAYS):
+        if capacity <= 0 or not (amount or resource in ALWAYS_COUNTED):
             continue
         weights += weight
         requested = amount + sum(others)

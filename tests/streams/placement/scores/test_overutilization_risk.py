@@ -54,7 +54,7 @@ def test_the_first_pods_of_a_cluster_spread() -> None:
         world.send(node(f"node-{number}", cpu="64"))
     chosen = []
     for number in range(12):
-        row = world.rank(pod(f"new-{number}")).best()
+        row = world.rank(pod(f"new-{number}")).find_best()
         assert row is not None
         chosen.append(row)
         world.hold(f"node-{row}", pod(f"new-{number}"))
@@ -76,13 +76,13 @@ def test_cached_scores_of_a_request_follow_the_nodes() -> None:
     for number in range(80):
         world.send(node(f"node-{number:02}"))
     for name in ("first", "second"):  # increases are cached when they are needed again
-        assert world.rank(pod(name, tolerations=(Toleration(key=name),))).best() == 0
+        assert world.rank(pod(name, tolerations=(Toleration(key=name),))).find_best() == 0
     world.hold("node-00", pod("large", cpu="4"))
     # Another kind with the same requests, without a cached ranking.
     later = pod("later", tolerations=(Toleration(key="later"),))
     expected = list(raw_scores(world, later).values())
     assert world.rank(later).totals.tolist() == expected
-    assert world.rank(later).best() == 1
+    assert world.rank(later).find_best() == 1
 
 
 def test_capacity_counts_and_not_the_amplified_allocatable() -> None:
