@@ -31,7 +31,7 @@ from schemas.messages.decisions import PlacementDecision
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import decode
-from simulation.closed_loop.contenders import POLICIES, list_contenders, make_contenders
+from simulation.closed_loop.contenders import POLICIES, list_contenders, make_factories
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import GC_THRESHOLDS
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER, HOUR_MS, draw_scenario
@@ -149,7 +149,7 @@ def run_contender(name: str, seed: int) -> str:
     gc.set_threshold(*GC_THRESHOLDS)
     digest = DecisionDigest()
     make_stages = partial(_ObservedStages, lambda _, outputs: digest.add_outputs(outputs))
-    contender = make_contenders([name], (), make_stages)[name]()
+    contender = make_factories([name], (), make_stages)[name].make()
     world = World(draw_scenario(CLOSED_LOOP, seed, model_traces()))
     if not isinstance(contender, StageContender):
         world.cluster.observers.append(_Bindings(digest))

@@ -11,7 +11,7 @@ from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from simulation.closed_loop.comparison import Comparison, compute_ratio
 from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
-from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table
+from simulation.closed_loop.report import BASELINES, HOT, OURS, WAITING, WEIGHTED, format_table
 from simulation.closed_loop.scenario import Array, Scenario
 from simulation.closed_loop.usage import get_plan_index
 from simulation.cluster.cluster import Eviction
@@ -56,7 +56,9 @@ class Evidence:
         life_ms = eviction.replacement.life_ms if eviction.replacement else 0
         alive = times_ms < eviction.at_ms - self.scenario.begin_ms + life_ms
         pod = (
-            self.scenario.demands.cpu(np.array([get_plan_index(eviction.pod.uid)]), times_ms)
+            self.scenario.demands.compute_cpu(
+                np.array([get_plan_index(eviction.pod.uid)]), times_ms
+            )
             * alive
         )
         shares: Array = alone + pod / self.scenario.machines[node].millicores
@@ -88,7 +90,7 @@ def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
             "pods still waiting",
         ]
     ]
-    names = {**AGAINST, OURS: OURS}
+    names = {**BASELINES, OURS: OURS}
     for run in sorted(comparison.runs, key=lambda run: list(names).index(run.contender)):
         figures = run.result.figures
         waited = figures[WAITING] / max(1.0, figures["placed_pods"] + figures["waiting_pods"])
@@ -103,7 +105,7 @@ def summarize(comparison: Comparison) -> str:
     runs_by_name = comparison.contenders
     shares = [
         (words, compute_ratio(runs_by_name[OURS], runs_by_name[name], HOT))
-        for name, words in AGAINST.items()
+        for name, words in BASELINES.items()
         if name in runs_by_name
     ]
     compared = " and ".join(

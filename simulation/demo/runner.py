@@ -21,10 +21,10 @@ from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
 from schemas.topics.codec import decode
 from simulation.closed_loop.comparison import Comparison
-from simulation.closed_loop.contenders import make_contenders
+from simulation.closed_loop.contenders import make_factories
 from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import SCENARIOS, Parameters
-from simulation.closed_loop.runs import make_run
+from simulation.closed_loop.runs import execute_run
 from simulation.closed_loop.scenario import Array, Scenario, draw_scenario
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import Traces
@@ -89,15 +89,15 @@ def run(
     with terminable(code=130):  # there is no result, as after Ctrl-C
         ours, digest, shown = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
-            make_contenders([BY_REQUESTS], ())[BY_REQUESTS](),
+            make_factories([BY_REQUESTS], ())[BY_REQUESTS].make(),
             StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
         ]
         runs = [ours]
         for contender in others:
             progress(f"running the same pods under {contender.name} ...")
-            runs.append(make_run(scenario, traces.day, contender, _ignore))
+            runs.append(execute_run(scenario, traces.day, contender, _ignore))
     comparison = Comparison(parameters, traces.files, tuple(runs))
-    return DemoResult(comparison, digest, tuple(shown.complaints), shown.evidence())
+    return DemoResult(comparison, digest, tuple(shown.dead_letters), shown.evidence())
 
 
 def read_policy(name: str) -> str:
@@ -149,7 +149,7 @@ def _run_ours(
         )
         stack.enter_context(display)
         ours = _ShownRun(policy, stages, display, latest, note)
-        return make_run(scenario, day, ours, _ignore), digest.hexdigest(), ours
+        return execute_run(scenario, day, ours, _ignore), digest.hexdigest(), ours
 
 
 class _ShownRun(StageContender, Observer):
