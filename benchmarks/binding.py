@@ -31,9 +31,9 @@ from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
 from schemas.topics.partitions import partition_for
-from simulation.control_plane.cluster import create_pods, pod
+from simulation.control_plane.cluster import create_pods, make_pod
 from simulation.control_plane.server import ControlPlane
-from simulation.processes import Loadstream
+from simulation.processes import LoadstreamProcess
 
 NODES = 100
 #: Bindings by each client in a round, and number of measured rounds after one that warms up.
@@ -106,7 +106,10 @@ def _make_detail(results: dict[str, list[Binding]], pods: int) -> dict[str, Any]
 
 
 def _run_binder(
-    bench: Rig, plane: ControlPlane, binder: Loadstream, decisions: Sequence[PlacementDecision]
+    bench: Rig,
+    plane: ControlPlane,
+    binder: LoadstreamProcess,
+    decisions: Sequence[PlacementDecision],
 ) -> Binding:
     """Send the decisions to the binder, and receive the outcomes."""
     records = to_records("placement-decisions", decisions)
@@ -178,7 +181,7 @@ def _make_body(decision: PlacementDecision) -> dict[str, Any]:
 async def _make_decisions(plane: ControlPlane, name: str, count: int) -> list[PlacementDecision]:
     """Create pods, and return a decision for each."""
     async with plane.api() as server:
-        pods = await create_pods(server, NAMESPACE, (pod(f"{name}-{n}") for n in range(count)))
+        pods = await create_pods(server, NAMESPACE, (make_pod(f"{name}-{n}") for n in range(count)))
     return [_decide(item["metadata"], number) for number, item in enumerate(pods)]
 
 

@@ -17,9 +17,9 @@ from benchmarks.rig import PATIENCE_S, Rig, read_usage
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop
 from simulation.control_plane.build import build
-from simulation.control_plane.cluster import create_namespace, create_nodes, node
+from simulation.control_plane.cluster import create_namespace, create_nodes, make_node
 from simulation.control_plane.server import ControlPlane
-from simulation.processes import Loadstream, make_duty, make_environment
+from simulation.processes import LoadstreamProcess, make_duty, make_environment
 
 NAMESPACE = "bench"
 #: Kafka answers a fetch at the first record, so a shorter wait would only cost CPU.
@@ -49,7 +49,7 @@ def start_plane(nodes: int) -> Iterator[ControlPlane]:
 @contextmanager
 def run_duties(
     bench: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
-) -> Iterator[dict[str, Loadstream]]:
+) -> Iterator[dict[str, LoadstreamProcess]]:
     """Run each duty in a process, started like a user starts it."""
     settings = make_environment(bench.settings)
     processes = {
@@ -63,7 +63,7 @@ def run_duties(
 
 
 @contextmanager
-def start_and_stop(processes: dict[str, Loadstream]) -> Iterator[None]:
+def start_and_stop(processes: dict[str, LoadstreamProcess]) -> Iterator[None]:
     """Start the processes, and stop them at the end."""
     try:
         for process in processes.values():
@@ -100,7 +100,7 @@ async def run_each(items: Iterable[T], at_once: int, work: Callable[[T], Awaitab
 async def _make_nodes(plane: ControlPlane, nodes: int) -> None:
     async with plane.api() as server:
         await create_namespace(server, NAMESPACE)
-        await create_nodes(server, (node(messages.node_name(n)) for n in range(nodes)))
+        await create_nodes(server, (make_node(messages.node_name(n)) for n in range(nodes)))
         async with asyncio.timeout(PATIENCE_S):
             while not await _all_ready(server):
                 await asyncio.sleep(_LOOK_S)

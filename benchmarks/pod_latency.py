@@ -29,7 +29,7 @@ from benchmarks.rig import PATIENCE_S, Receiver, start_rig, to_records
 from connectors.kubernetes.api.list_watch import Changed, ListWatch
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop
-from simulation.control_plane.cluster import create_pods, pod
+from simulation.control_plane.cluster import create_pods, make_pod
 from simulation.control_plane.server import ControlPlane
 
 NODES = 1_000
@@ -147,7 +147,9 @@ async def _create_all(
     async with plane.api() as server:
         watching = asyncio.create_task(_watch(server, bound))
         try:
-            await create_pods(server, NAMESPACE, (pod(f"warm-{n}") for n in range(_WARMUP_PODS)))
+            await create_pods(
+                server, NAMESPACE, (make_pod(f"warm-{n}") for n in range(_WARMUP_PODS))
+            )
             await _wait_until_bound(_WARMUP_PODS, bound, watching)
             bound.clear()
             before, bench_s, began_s = used(), time.process_time(), time.monotonic()
@@ -169,7 +171,7 @@ async def _create_all(
 
 
 async def _create(server: ApiServer, name: str) -> None:
-    answer = await server.send("POST", _PODS, body=pod(name))
+    answer = await server.send("POST", _PODS, body=make_pod(name))
     if not answer.ok:
         raise answer.error()
 

@@ -30,7 +30,7 @@ from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
 from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, place_record
 from schemas.topics.codec import encode
-from simulation.processes import Loadstream, make_worker, run_processes
+from simulation.processes import LoadstreamProcess, make_worker, run_processes
 
 #: Longest time without any answer of the worker.
 PATIENCE_S = 90.0
@@ -211,7 +211,7 @@ class Rig:
         self._workers = 0
 
     @contextmanager
-    def run_worker(self, stages: str) -> Iterator[Loadstream]:
+    def run_worker(self, stages: str) -> Iterator[LoadstreamProcess]:
         """Run a worker with these stages, default settings and an empty directory."""
         self._workers += 1
         settings = {
@@ -223,7 +223,7 @@ class Rig:
             yield process
 
     def describe_cluster(
-        self, worker: Loadstream, nodes: int, *, pods_per_node: int = 0, seed: int = 1
+        self, worker: LoadstreamProcess, nodes: int, *, pods_per_node: int = 0, seed: int = 1
     ) -> None:
         """Send nodes, pods and metrics, and wait until the worker has applied all of them."""
         counts = {"node-state": nodes, "pod-lifecycle": nodes * pods_per_node}
@@ -237,7 +237,7 @@ class Rig:
             self._wait_until_applied(worker, receiver, {"node-metrics": nodes})
 
     def _wait_until_applied(
-        self, worker: Loadstream, receiver: Receiver, counts: dict[str, int]
+        self, worker: LoadstreamProcess, receiver: Receiver, counts: dict[str, int]
     ) -> None:
         """Wait until the worker has applied `counts` records of each topic, all of one partition."""
         deadline = time.monotonic() + PATIENCE_S
@@ -263,7 +263,9 @@ class Rig:
         return sum(map(len, self.read_values(topics)))
 
 
-def receive(receiver: Receiver, worker: Loadstream, wait_s: float = 0.2) -> Iterator[Arrival]:
+def receive(
+    receiver: Receiver, worker: LoadstreamProcess, wait_s: float = 0.2
+) -> Iterator[Arrival]:
     """Yield new records; raises Unproven at a dead letter and ProcessDied if the worker has ended."""
     worker.check()
     for arrival in receiver.receive(wait_s):

@@ -36,7 +36,7 @@ from benchmarks.rig import (
 )
 from connectors.kafka.topics import changelog_name
 from schemas.storage.tables import WINDOWS
-from simulation.processes import Loadstream
+from simulation.processes import LoadstreamProcess
 
 NODES = 5_000
 PODS_PER_SAMPLE = 30
@@ -102,7 +102,7 @@ def _broker_cpu_s(bench: Rig) -> float:
 
 
 def _send_through(
-    bench: Rig, worker: Loadstream, records: list[Encoded], answers: str, expected: int
+    bench: Rig, worker: LoadstreamProcess, records: list[Encoded], answers: str, expected: int
 ) -> tuple[list[Arrival], dict[str, Any]]:
     """Send all records, wait for `expected` answers, and check that no more come."""
     arrivals: list[Arrival] = []
@@ -141,7 +141,7 @@ def _send_through(
     return arrivals, measured
 
 
-def _warm_up(bench: Rig, worker: Loadstream, requests: int = 200) -> None:
+def _warm_up(bench: Rig, worker: LoadstreamProcess, requests: int = 200) -> None:
     """Send requests of other pods, and receive their decisions, before the measurement."""
     numbers = range(-requests, 0)
     records = to_records("scheduling-requests", map(messages.request, numbers))

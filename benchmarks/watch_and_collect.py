@@ -30,7 +30,7 @@ from benchmarks.cluster_rig import FETCH_WAIT_MS, read_cpu, start_and_stop
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import PATIENCE_S, Receiver, Rig, read_usage, start_rig
 from connectors.process.child_process import Guard
-from simulation.processes import Loadstream, make_duty, make_environment
+from simulation.processes import LoadstreamProcess, make_duty, make_environment
 
 _KUBECONFIG = """
 apiVersion: v1
@@ -60,7 +60,7 @@ class PlayedRig:
         self._kubeconfig = directory / "kubeconfig"
         self._kubeconfig.write_text(_KUBECONFIG.format(port=port))
 
-    def make_duty(self, name: str, interval: str = "") -> Loadstream:
+    def make_duty(self, name: str, interval: str = "") -> LoadstreamProcess:
         """Return a process of this duty; only `collect` has an `interval`."""
         more = []
         if interval:
@@ -173,7 +173,7 @@ def measure_collecting(
     }
 
 
-def _wait_until_measured(receiver: Receiver, nodes: int, collect: Loadstream) -> None:
+def _wait_until_measured(receiver: Receiver, nodes: int, collect: LoadstreamProcess) -> None:
     """Wait until every node was measured twice; then CPU rates exist and all lists are complete."""
     measured: Counter[str] = Counter()
     deadline_s = time.monotonic() + PATIENCE_S

@@ -26,7 +26,7 @@ from schemas.topics.codec import decode, encode
 from simulation.closed_loop.measures import HOT_CPU
 from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
-from simulation.cluster.connected import ConnectedCluster
+from simulation.cluster.connected_cluster import ConnectedCluster
 from simulation.cluster.pods import PROD
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from streams.risk.overutilization import NODE_DEVIATION
