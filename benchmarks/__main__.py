@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: one JSON object a figure, on a line of its own."""
+"""`python -m benchmarks [NAME ...]`: prints each figure as a line of JSON."""
 
 import sys
 
@@ -17,7 +17,7 @@ from simulation.control_plane.build import ControlPlaneUnavailable
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """Return all benchmarks by name; the first take seconds, those through a broker minutes."""
+    """Return all benchmarks by name. Those without a broker take seconds, the others minutes."""
     return {
         **placement.benchmarks(),
         **rebalance.benchmarks(),

@@ -1,12 +1,12 @@
-"""Bindings a second of the binder, and of a bare client in turns with the binder.
+"""Bindings per second of the binder, compared with a bare client.
 
     placement-decisions ──▶ `loadstream kubernetes bind` ──▶ API server ──▶ command-outcomes
     bare client         ──────────────────────────────────▶ API server
 
-Pods and decisions are made beforehand. The bare client only sends the same requests, as many at once
-as the binder: its rate is the most that the API server can do on this machine. The binder's time is
-from the first decision sent to the last outcome received. There is a figure only if every outcome is
-a success and every pod is on the node of its decision.
+Both take turns, and pods and decisions exist before each turn. The bare client only sends the same
+requests with the same concurrency, so its rate is the limit of the API server on this machine. The time of
+the binder is from the first sent decision to the last received outcome. There is a figure only if all
+outcomes are successes and every pod is on the node of its decision.
 """
 
 import time
@@ -36,7 +36,7 @@ from simulation.control_plane.server import ControlPlane
 from simulation.processes import LoadstreamProcess
 
 NODES = 100
-#: Bindings by each client in a round, and number of measured rounds after one that warms up.
+#: Bindings by each client in a round, and number of measured rounds after a round of warmup.
 PODS, ROUNDS = 1_500, 4
 _LIST_PAGE = 1_000
 
@@ -50,14 +50,14 @@ class Binding(NamedTuple):
 
 
 def bindings(name: str) -> Figure:
-    """Return the median of the binder's bindings a second."""
+    """Return the median of the binder's bindings per second."""
     measured = run(PODS, ROUNDS)
     return Figure(name, measured["per_s"], "1/s", measured)
 
 
 @cache
 def run(pods: int, rounds: int) -> dict[str, Any]:
-    """Let the binder and the bare client bind `pods` pods each, in every round."""
+    """In every round, let the binder and the bare client bind `pods` pods each."""
     with (
         start_rig("kafka") as bench,
         start_plane(NODES) as plane,
@@ -129,7 +129,7 @@ def _run_binder(
                 outcomes[outcome["command_id"]] = outcome["result"]
                 last_s = arrival.at_s
             if time.monotonic() > began + PATIENCE_S:
-                counts = f"{len(outcomes)} of {len(records)} outcomes came"
+                counts = f"received {len(outcomes)} of {len(records)} outcomes"
                 raise Unproven(f"{counts}; {binder.output()[-500:]}")
             binder.check()
         after, bench_s = read_cpu(pids), time.process_time() - bench_s
@@ -179,7 +179,7 @@ def _make_body(decision: PlacementDecision) -> dict[str, Any]:
 
 
 async def _make_decisions(plane: ControlPlane, name: str, count: int) -> list[PlacementDecision]:
-    """Create pods, and return a decision for each."""
+    """Create pods, and return a decision for each pod."""
     async with plane.api() as server:
         pods = await create_pods(server, NAMESPACE, (make_pod(f"{name}-{n}") for n in range(count)))
     return [_decide(item["metadata"], number) for number, item in enumerate(pods)]

@@ -1,7 +1,7 @@
-"""A real control plane, and the processes of `loadstream kubernetes` that connect it to the broker.
+"""A real control plane, and the processes of `loadstream kubernetes` between it and the broker.
 
-kwok and the controllers make the nodes ready and are stopped before the measurement, because a real
-cluster runs them on other cores. etcd does not wait for its disk. The audit log is on.
+kwok and the controllers make the nodes ready, and stop before the measurement, because in a real cluster
+they have other cores. etcd does not wait for its disk. The audit log is on.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from simulation.control_plane.server import ControlPlane
 from simulation.processes import LoadstreamProcess, make_duty, make_environment
 
 NAMESPACE = "bench"
-#: Kafka answers a fetch at the first record, so a shorter wait would only cost CPU.
+#: Kafka answers a fetch at the first record, so a shorter wait would only use more CPU.
 FETCH_WAIT_MS = 500
 _MODULE = Path(__file__).parents[1] / "tests/control_plane"
 _LOOK_S = 0.25
@@ -33,10 +33,7 @@ T = TypeVar("T")
 
 @contextmanager
 def start_plane(nodes: int) -> Iterator[ControlPlane]:
-    """Start etcd and an API server with this number of ready nodes.
-
-    Raises ControlPlaneUnavailable where Go is missing.
-    """
+    """Start etcd and an API server with ready nodes. Raises ControlPlaneUnavailable without Go."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="loadstream-")))
         plane = stack.enter_context(ControlPlane(build(_MODULE), directory))
@@ -50,7 +47,7 @@ def start_plane(nodes: int) -> Iterator[ControlPlane]:
 def run_duties(
     bench: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
 ) -> Iterator[dict[str, LoadstreamProcess]]:
-    """Run each duty in a process, started like a user starts it."""
+    """Run each duty as a process, with the command of a user."""
     settings = make_environment(bench.settings)
     processes = {
         name: make_duty(
@@ -77,7 +74,7 @@ def start_and_stop(processes: dict[str, LoadstreamProcess]) -> Iterator[None]:
 
 
 def read_cpu(pids: dict[str, int | None]) -> dict[str, float]:
-    """Return the CPU time of each process so far; raises Unproven if a process has ended."""
+    """Return the CPU time of each process since its start. Raises Unproven if a process has ended."""
     gone = [name for name, pid in pids.items() if pid is None]
     if gone:
         raise Unproven(f"{', '.join(gone)}: the process ended by itself")
@@ -107,7 +104,7 @@ async def _make_nodes(plane: ControlPlane, nodes: int) -> None:
 
 
 async def _all_ready(server: ApiServer) -> bool:
-    """Return whether all nodes are ready; a new node has a taint until then."""
+    """Tell whether all nodes are ready: a node has a taint until it is ready."""
     async for page in server.pages("/api/v1/nodes", 500):
         if any(item["spec"].get("taints") for item in page["items"]):
             return False

@@ -1,4 +1,4 @@
-"""The cluster stage of a partition with one dense cluster, and the CPU time of its records."""
+"""The cluster stage with one dense cluster, its input records, and the CPU time of records."""
 
 import gc
 import os
@@ -30,14 +30,14 @@ _CORES = 64
 
 
 class DenseCluster:
-    """A stage of one partition, and the makers of its input records."""
+    """The stage of one partition; builds and applies input records."""
 
     def __init__(self, *, pods: int = PODS_PER_NODE, wide: bool = False) -> None:
-        """Bring up a cluster of `NODES` nodes.
+        """Apply the records of a cluster of `NODES` nodes.
 
         Args:
             pods: number of pods on each node.
-            wide: nodes have 128 labels and 64 resources, the most that one pod may use.
+            wide: nodes have 128 labels and 64 resources, the maximum that one pod may use.
         """
         self.stage = ClusterStage(0, 1)
         self.now_ms = NOW_MS
@@ -52,35 +52,31 @@ class DenseCluster:
             )
         self.apply(self.request(pod("first")))
         for _ in range(6):
-            # The first round, and packing for the next rounds.
+            # The first round, and the packing of nodes for the next rounds.
             self.apply(self.tick_record(1))
 
     # --- records ----------------------------------------------------------------------------------
 
     def record(self, topic: str, message: Any) -> InputRecord:
-        """Return the next record of a topic."""
         offset = self._ends.get(topic, 0)
         self._ends[topic] = offset + 1
         key = b"0" if topic == "clock" else CLUSTER.encode()
         return InputRecord(topic, 0, offset, key, encode(message), timestamp_ms=0)
 
     def tick_record(self, seconds: float) -> InputRecord:
-        """Return a clock record that is later by `seconds`."""
+        """Return a clock record `seconds` after the last clock record."""
         self.now_ms += int(seconds * 1000)
         return self.record("clock", ClockTick(partition=0, now_ms=self.now_ms))
 
     def request(self, waiting: Pod) -> InputRecord:
-        """Return the scheduling request of a pod."""
         message = SchedulingRequest(cluster=CLUSTER, pod=waiting, requested_at_ms=NOW_MS)
         return self.record("scheduling-requests", message)
 
     def running(self, running: Pod) -> InputRecord:
-        """Return the record of a pod that runs."""
         message = PodLifecycle(cluster=CLUSTER, event="running", pod=running)
         return self.record("pod-lifecycle", message)
 
     def policy(self, document: str) -> InputRecord:
-        """Return the record of a new policy."""
         message = PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=NOW_MS)
         return self.record("policies", message)
 
@@ -91,12 +87,12 @@ class DenseCluster:
         return self.stage.apply(records)
 
     def measure_ms(self, records: Iterable[InputRecord]) -> float:
-        """Return the CPU time of the slowest record; the records are applied one by one."""
+        """Apply records one by one; return the CPU time of the slowest record."""
         return measure_longest_ms(self.stage, records)
 
 
 def measure_longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
-    """Return the CPU time of the slowest record, without garbage collection."""
+    """Apply records one by one, without garbage collection; return the CPU time of the slowest."""
     gc.collect()
     gc.disable()
     longest = 0
@@ -111,7 +107,7 @@ def measure_longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
 
 
 def run_in_copy(measure: Callable[[], T]) -> T:
-    """Return the result of a measurement in a copy of this process, passed as JSON."""
+    """Run a measurement in a fork of this process; return its result, which must fit into JSON."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -132,12 +128,10 @@ def run_in_copy(measure: Callable[[], T]) -> T:
 
 
 def name(number: int) -> str:
-    """Return the name of a node."""
     return f"node-{number:05}"
 
 
 def node(number: int, *, wide: bool = False) -> NodeState:
-    """Return the state of a node."""
     allocatable = {"cpu": str(_CORES), "memory": "256Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name(number), "zone": f"zone-{number % 3}"}
     if wide:
@@ -149,7 +143,7 @@ def node(number: int, *, wide: bool = False) -> NodeState:
 
 
 def pod(uid: str, *, node: str | None = None, millicores: int | None = None, **fields: Any) -> Pod:
-    """Return a pod of one of eight kinds, or with this CPU request."""
+    """Return a pod with one of eight CPU requests, or with the given request."""
     cpu = 400 + 50 * (len(uid) % 8) if millicores is None else millicores
     amounts = {"cpu": f"{cpu}m", "memory": "1Gi"}
     return Pod.model_validate(

@@ -14,15 +14,12 @@ class Unproven(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value with its unit."""
-
     name: str
     value: float
     unit: str
     detail: dict[str, object] = field(default_factory=dict)
 
     def line(self) -> str:
-        """Return the figure as one line of JSON."""
         return json.dumps(
             {
                 "name": self.name,
@@ -43,15 +40,15 @@ def median_us(
     before: Callable[[int], object] | None = None,
     warmup: int = 50,
 ) -> tuple[float, float]:
-    """Return the median and the smallest time of one call of `step`, in microseconds.
+    """Return the median and the minimum time of a call of `step`, in microseconds.
 
-    Each call is timed separately, so an interruption spoils only one measurement.
+    Each call is timed separately, so an interruption affects only one measurement.
 
     Args:
-        step: the measured function; gets the number of the call.
+        step: the measured function, called with the number of the call.
         repeats: number of measured calls.
-        before: is called before each call of `step`, outside of the measured time.
-        warmup: number of calls before the measured ones.
+        before: called before each call of `step`, outside of the measured time.
+        warmup: number of calls before the measured calls.
     """
     times_ns = []
     gc.collect()

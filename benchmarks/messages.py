@@ -1,4 +1,4 @@
-"""Messages about one cluster, made from a seed, as producers send them."""
+"""Messages of the producers of one cluster, drawn from a seed."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from schemas.messages.usage import NodeUsage, PodUsage
 
 CLUSTER = "bench"
 
-#: Time between two samples of a node, and between two of its metrics (the default report interval).
+#: Time between two samples of a node, and number of samples per metric (the default report interval).
 SAMPLE_INTERVAL_MS = 15_000
 SAMPLES_PER_METRIC = 4
 
@@ -21,17 +21,15 @@ _GIB = 2**30
 _MIB = 2**20
 #: Sizes of nodes: cores, GiB.
 _SIZES = ((32, 128), (64, 256), (96, 384))
-#: Kinds of running pods, and kinds of requested pods unless a benchmark needs more.
+#: Number of kinds of running pods, and default number of kinds of waiting pods.
 KINDS = 8
 
 
 def node_name(number: int) -> str:
-    """Return the name of a node."""
     return f"node-{number:05}"
 
 
 def node_states(nodes: int) -> Iterator[NodeState]:
-    """Yield the states of all nodes."""
     for number in range(nodes):
         cores, gib = _SIZES[number % len(_SIZES)]
         yield NodeState(
@@ -64,7 +62,6 @@ def node_metrics(nodes: int, seed: int = 1) -> Iterator[NodeMetric]:
 
 
 def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
-    """Yield the running pods, node by node."""
     for number in range(nodes):
         for index in range(pods_per_node):
             pod = _pod(f"running-{number:05}-{index}", *_kind(number + index, KINDS))
@@ -73,13 +70,13 @@ def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
 
 
 def request(number: int, kinds: int = KINDS) -> SchedulingRequest:
-    """Return the request of a pod; its kind is its number modulo `kinds`."""
+    """Return the request of a pod of kind `number` modulo `kinds`."""
     pod = _pod(f"asking-{number}", *_kind(number, kinds))
     return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
 
 
 def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator[NodeUsage]:
-    """Yield samples of all nodes, round by round; the last round has the current time."""
+    """Yield samples of all nodes, round by round; the last samples have the current time."""
     random = np.random.default_rng(seed)
     newest_ms = now_ms()
     for rounds_left in reversed(range(rounds)):
@@ -104,12 +101,11 @@ def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator
 
 
 def now_ms() -> int:
-    """Return the time of the wall clock."""
     return time.time_ns() // 1_000_000
 
 
 def _kind(number: int, kinds: int) -> tuple[int, int]:
-    """Return millicores and MiB; kinds after the first eight differ by some millicores."""
+    """Return millicores and MiB of a kind."""
     further, size = divmod(number % kinds, 8)
     return 100 + 50 * size + further, 256 * (1 + size)
 

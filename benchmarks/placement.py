@@ -1,13 +1,13 @@
 """Time to choose a node, on clusters generated from a seed.
 
     placement_cold_us   filter and score all nodes for a new kind of pod
-    placement_warm_us   choose a node for another pod of a known kind, with the method that decisions use,
-                        after two nodes have changed: one by the last pod's reservation, one by a metric.
-                        Reserving room, applying the metric and writing the message are not measured.
+    placement_warm_us   choose a node for another pod of a known kind, after two nodes have changed: one by
+                        the reservation of the last pod, one by a metric. Reserving room, applying the
+                        metric and writing the message are not measured.
     placement_risk_*    the same times with all filters, and OverutilizationRisk as the only score
-    .kinds_N            pods of N kinds in turn; without this suffix all pods are of one kind
+    .kinds_N            alternating pods of N kinds; without this suffix all pods have the same kind
 
-After each run the winners are compared with those of a full scoring of every node.
+After each run a full scoring of every node checks the chosen node.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ _NOW_MS = 1_800_000_000_000
 _GIB = 2**30
 _SIZES = ((32, 128), (64, 256), (96, 384))
 
-#: Thresholds and raw allocatable as annotations, slightly different from node to node.
+#: Annotation with thresholds, which differ between nodes.
 _THRESHOLDS = (
     '{{"usageThresholds":{{"cpu":{0}}},"aggregatedUsage":{{"usageThresholds":{{"cpu":{0},"memory":90}},'
     '"usageAggregationType":"p95","usageAggregatedDuration":"5m"}}}}'
@@ -82,7 +82,7 @@ def _metric(number: int, random: np.random.Generator) -> NodeMetric:
 
 
 def _pod(number: int, *, millicores: int = 500, mebibytes: int = 1024) -> Pod:
-    """Return a burstable pod; pods with equal requests are of one kind."""
+    """Return a burstable pod; pods with equal requests have the same kind."""
     return Pod(
         namespace="default",
         name=f"pod-{number}",
@@ -132,7 +132,7 @@ _VARIANTS: tuple[tuple[str, int], ...] = (
     ("nodes_20000", 20_000),
 )
 _COLD_REPEATS = 1_000
-#: Kinds of the warmup, enough that the placer drops rankings as it does in a long-running worker.
+#: Number of kinds during the warmup, so high that the placer drops rankings, as in a long-running worker.
 _COLD_WARMUP = KINDS_MAX + 100
 _WARM_REPEATS = 2_000
 #: Real clusters have pods of hundreds of kinds.
@@ -144,7 +144,6 @@ class WrongWinner(AssertionError):
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """Return the benchmarks of this module by name."""
     figures: dict[str, Benchmark] = {}
     for base, measure in (("placement_cold_us", _cold), ("placement_warm_us", _warm)):
         for variant, nodes in _VARIANTS:
@@ -162,7 +161,7 @@ def benchmarks() -> dict[str, Benchmark]:
 def _cold(name: str, variant: str, nodes: int) -> Figure:
     state = _make_cluster(variant, nodes)
     placer = state.placement.placer
-    # Each request has another CPU amount, so each is a new kind.
+    # Each pod has a different CPU request, so each pod has a new kind.
     kinds = [
         kind_of(_pod(number, millicores=100 + number))
         for number in range(_COLD_REPEATS + _COLD_WARMUP)
@@ -204,7 +203,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
             held = HeldPod(pods[number], kind, _NOW_MS)
             inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
-        placer.refresh()  # as after each record
+        placer.refresh()  # the stage also refreshes after each record
 
     choose(0)
     middle, least = median_us(choose, _WARM_REPEATS, before=between, warmup=warmup)
@@ -221,7 +220,7 @@ def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
 
 
 def _check(placer: Placer, kind: Kind) -> None:
-    """Score every node and compare the winner with that of the ranking."""
+    """Score every node; raise WrongWinner unless the best node is that of the ranking."""
     ranking = placer.rank(kind)
     fast = ranking.best()
     filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.played_cluster NODES PODS_PER_NODE`: an imitated cluster for `watch` and `collect`.
+"""`python -m benchmarks.played_cluster NODES PODS_PER_NODE`: a fake cluster for `watch` and `collect`.
 
-Serves an API server whose nodes and pods never change, and the kubelets of all nodes, on one port,
-and prints the port. To save CPU, objects are templates with replaced names, and a kubelet's answer
-changes only four times a second. A pod has 4.5 KB, a node 1.7 KB, and a kubelet's answer with 30 pods
-of two containers 22 KB: CPU and memory, without start times and swap.
+One server prints its port, and imitates an API server whose nodes and pods never change, and all kubelets.
+To save CPU, objects are templates with replaced names, and metrics of kubelets change only four times per
+second. A pod has 4.5 KB, a node 1.7 KB, and the metrics of a kubelet with 30 pods of two containers 22 KB:
+CPU and memory, without start times and swap.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from benchmarks.messages import node_name
 #: Time between two measurements of a kubelet, in seconds.
 _MEASURED_S = 0.25
 _PAGE = 500
-#: Placeholders for the number of a pod, the name of its node, and a kubelet's counters and times.
+#: Placeholders in templates: number of a pod, name of a node, CPU counter and time of metrics.
 _POD, _NODE, _COUNTER, _TIME = "%pod", "%node", "%counter", "%time"
 _CONTAINERS = ("app", "proxy")
 _CONDITIONS = (
@@ -35,12 +35,12 @@ _MADE = "2026-11-20T10:00:00Z"
 
 
 def main(nodes: int, pods_per_node: int) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     uvloop.run(_serve(PlayedCluster(nodes, pods_per_node)))
 
 
 class PlayedCluster:
-    """A cluster without changes; a pod's node is its number modulo the number of nodes."""
+    """A cluster without changes. Pod n is on node n modulo the number of nodes."""
 
     def __init__(self, nodes: int, pods_per_node: int) -> None:
         self._nodes = nodes
@@ -68,7 +68,7 @@ class PlayedCluster:
         return web.Response(body=body, content_type="application/json")
 
     async def serve_metrics(self, request: web.Request) -> web.Response:
-        """Serve the newest measurement of a node's kubelet."""
+        """Serve the newest metrics of a kubelet."""
         now_s = time.time() // _MEASURED_S * _MEASURED_S
         body = self.render_metrics(request.match_info["node"], now_s)
         return web.Response(body=body, content_type="text/plain")
@@ -104,7 +104,7 @@ async def _serve(played: PlayedCluster) -> None:
 
 
 def _kubelet_lines(pods: list[str]) -> Iterator[str]:
-    """Yield the lines of `/metrics/resource`, with families in the order of their names."""
+    """Yield the lines of `/metrics/resource`, with families ordered by name."""
     counted = ("cpu_usage_seconds_total", "counter", _COUNTER)
     gauged = ("memory_working_set_bytes", "gauge", "2.68435456e+08")
     of_pods = [f'namespace="shop",pod="{pod}"' for pod in pods]
@@ -141,7 +141,7 @@ def _node() -> bytes:
 
 
 def _pod() -> bytes:
-    """Return a running pod of two containers, with the fields that controllers and kubelet add."""
+    """Return a running pod with two containers, and with fields of controllers and kubelet."""
     labels = {"app": "web", "pod-template-hash": "6d4cf56db6", "app.kubernetes.io/part-of": "shop"}
     owner = {
         "apiVersion": "apps/v1",

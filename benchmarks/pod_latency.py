@@ -1,11 +1,11 @@
-"""Time from the creation of a pod to its binding, when pods are created at an even pace.
+"""Time from the creation of a pod to its binding, at a constant rate of pods.
 
     created ──▶ API server ──▶ watch ──▶ scheduling-requests ──▶ worker
     bound   ◀── API server ◀── bind  ◀── placement-decisions ◀───┘
 
-The time runs from sending the create request to the event of the benchmark's own watch that shows
-the pod bound: three processes and two trips through the broker. The time of a late request begins
-when the request was due. `detail` also has the times until request and decision were on their
+The time is from the create request to the event that shows the bound pod, in a watch of the benchmark. It
+includes three processes and two trips through the broker. If the benchmark sends a request late, the time
+starts when the request was due. `detail` also has the times until request and decision were in their
 topics, and the CPU of each process. No kubelet runs: see `cluster_rig`.
 """
 
@@ -35,18 +35,18 @@ from simulation.control_plane.server import ControlPlane
 NODES = 1_000
 PER_S = 100
 _SECONDS = 30
-#: Pods of the first seconds are not counted, because connections and rankings are new then.
+#: Pods of the first seconds are not counted, because connections and rankings are new.
 _WARMUP_S = 10
 _WARMUP_PODS = 20
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _STEPS = ("scheduling-requests", "placement-decisions")
 
-#: Time of an event by the pod's name, in seconds of the monotonic clock.
+#: Times of events in seconds of the monotonic clock, by name of the pod.
 Times = dict[str, float]
 
 
 def latency(name: str, percentile: int) -> Figure:
-    """Return one percentile of the time from creation to binding; one run has all percentiles."""
+    """Return a percentile of the time from creation to binding. All percentiles share one run."""
     measured = run(NODES, PER_S, _SECONDS)
     return Figure(name, measured[f"p{percentile}_ms"], "ms", measured)
 
@@ -106,7 +106,7 @@ def _rank(due: Times, seen: Times, warm: set[str], which: tuple[int, ...]) -> li
 
 
 class _ArrivalReader(Thread):
-    """Notes when records about pods come, in a thread beside the event loop."""
+    """A thread that records the arrival times of records about pods."""
 
     def __init__(self, receiver: Receiver, steps: Mapping[str, Times]) -> None:
         super().__init__(daemon=True)
@@ -115,7 +115,7 @@ class _ArrivalReader(Thread):
         self._stopped = Event()
 
     def run(self) -> None:
-        """Read until the context is left."""
+        """Read until the end of the context."""
         while not self._stopped.is_set():
             for arrival in self._receiver.receive(0.1):
                 name = orjson.loads(arrival.value)["pod"]["name"]
@@ -130,7 +130,7 @@ class _ArrivalReader(Thread):
 
 
 def _wait_until_read(due: Times, steps: Mapping[str, Times]) -> None:
-    """Wait for the records of all pods; the watch may show a pod bound before they are read."""
+    """Wait for the records of all pods: the watch may show a bound pod earlier than the records."""
     deadline_s = time.monotonic() + PATIENCE_S
     while missing := [topic for topic in steps if any(name not in steps[topic] for name in due)]:
         if time.monotonic() > deadline_s:
@@ -141,7 +141,7 @@ def _wait_until_read(due: Times, steps: Mapping[str, Times]) -> None:
 async def _create_all(
     plane: ControlPlane, per_s: int, seconds: int, used: Callable[[], dict[str, float]]
 ) -> tuple[Times, Times, dict[str, float]]:
-    """Create the pods; return when each was due and bound, and the cores of each process."""
+    """Create the pods; return due times, binding times, and cores of each process."""
     due: Times = {}
     bound: Times = {}
     async with plane.api() as server:
@@ -177,7 +177,7 @@ async def _create(server: ApiServer, name: str) -> None:
 
 
 async def _watch(server: ApiServer, bound: Times) -> None:
-    """Note when each pod first has a node."""
+    """Record when each pod first has a node."""
     async with aclosing(ListWatch(server, _PODS).events()) as events:
         async for event in events:
             if isinstance(event, Changed) and event.object["spec"].get("nodeName"):

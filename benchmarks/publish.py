@@ -1,10 +1,10 @@
 """`python -m benchmarks.publish [--check]`: writes the measured figures into the documents.
 
-`docs/contributing/figures.jsonl` has the figures that `make bench` printed for the last update of the
-documents. A document marks each figure with its name, `<!--recovery_s-->10.9 s<!---->`, and this
-command writes the text between the marks. `#least` after the name selects the smallest measured time,
-any other word a number of `detail`, shown without a unit: `<!--recovery_s#nodes-->`. A figure without
-a measurement is shown as "not measured yet"; a name that `make bench` does not have is an error.
+`docs/contributing/figures.jsonl` has the last measured figures, in the format of `make bench`. A document
+marks each figure with its name, `<!--recovery_s-->10.9 s<!---->`, and this command writes the text between
+the marks. `#least` after the name selects the minimum time; another word selects a number of `detail`,
+which has no unit: `<!--recovery_s#nodes-->`. A figure without a measurement is shown as "not measured
+yet"; a name that is unknown to `make bench` is an error.
 """
 
 import json
@@ -20,11 +20,11 @@ from benchmarks.__main__ import benchmarks
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs/contributing/figures.jsonl"
-#: The documents that show figures.
+#: Documents with figures.
 DOCUMENTS = ("README.md", "docs/contributing/benchmarks.md", "docs/how-to/sizing.md")
 
 _SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#[a-z_0-9.]+)?-->.*?<!---->")
-#: Text of a figure that was not measured.
+#: Text of a figure without a measurement.
 _MISSING = "not measured yet"
 _UNITS = {"us": "µs", "B": "", "1/s": "/s"}
 
@@ -37,14 +37,14 @@ def read_figures(text: str) -> dict[str, Mapping[str, Any]]:
 def fill_in(
     document: str, figures: Mapping[str, Mapping[str, Any]], names: Collection[str] = ()
 ) -> str:
-    """Return a document with the measured figures.
+    """Return the text of a document with the measured figures.
 
     Args:
-        document: the text.
+        document: text of the document.
         figures: measured figures by name.
-        names: of all figures that `make bench` can measure.
+        names: names of all figures that `make bench` can measure.
 
-    Raises KeyError for a name that is neither among the figures nor in `names`.
+    Raises KeyError for a name that is neither in `figures` nor in `names`.
     """
 
     def show(match: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ def fill_in(
 
 
 def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
-    """Return value and unit of a figure, or a number of `detail` such as `cpu_cores.kafka`."""
+    """Return value and unit of a figure, or of a number of `detail` such as `cpu_cores.kafka`."""
     if not part:
         return figure["value"], figure["unit"]
     if part == "least":
@@ -74,7 +74,7 @@ def _text(value: float, unit: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Update the documents; with `--check` only name the outdated ones."""
+    """Update the documents; with `--check` only print the names of outdated documents."""
     figures = read_figures(MEASURED.read_text(encoding="utf-8"))
     names = benchmarks()
     differing = 0

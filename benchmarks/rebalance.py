@@ -1,11 +1,11 @@
 """Time of a round of rebalancing.
 
 `rebalance_round_ms` is a round by thresholds: it classifies all nodes, counts rounds, sorts the hot nodes
-and their pods, and plans all moves, of which the gate passes as many as a round may evict. The time of
-packing changed nodes is separate in `detail`, because a worker packs in the ticks between two rounds.
-The gates of protections and limits are not measured. After each run a check ensures that no target is
-above its high threshold. `.both_strategies` is the round of the default policy, which plans moves by
-risk after the moves by thresholds.
+and their pods, and plans all moves up to the limits of a round. `detail` has the time of packing changed
+nodes, because a worker packs in the ticks between two rounds. The gates of protections and other limits
+are not measured. After each run a check ensures that no target is above its high threshold.
+`.both_strategies` is the round of the default policy, which plans moves by risk after the moves by
+thresholds.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ _VARIANTS = {
 
 
 def _rules(policy: Policy, nodes: int) -> RoundRules:
-    """Return rules that let as many pods leave as a round may evict."""
+    """Return rules with the limits of a round and no other gates."""
     limits, refused = RoundLimits(policy), np.zeros(nodes, dtype=np.bool_)
 
     def hold_back(held: HeldPod, node: str) -> Gate | None:
@@ -75,7 +75,6 @@ class BrokenPromise(AssertionError):
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """Return the benchmarks of this module by name."""
     figures: dict[str, Benchmark] = {}
     for node_fit in (False, True):
         base = "rebalance_round_ms" + (".nodefit" if node_fit else "")

@@ -1,14 +1,15 @@
 """One worker behind a broker: throughput, latency, and recovery after kill -9.
 
-Throughput is measured on a backlog, so the worker is always busy. The time is from the first record
-sent to the last answer received, so it includes producing the backlog.
+Throughput is measured on a backlog, so the worker is always busy. The time is from the first sent record
+to the last received answer, so it includes producing the backlog.
 
-Latency is measured with requests at an even pace, from handing a request to the producer to receiving
-its decision: two trips through the broker, and the journal's acknowledgement. The time of a late request
-begins when the request was due, so a stall of the benchmark is not hidden. The benchmark sleeps
-`_STEP_S` between two steps to leave the cores to broker and worker; latencies include this time.
+Latency is measured at a constant rate of requests, from queuing a request in the producer to receiving the
+decision: two trips through the broker, and the acknowledgement of the journal. If the benchmark sends a
+request late, the time starts when the request was due, so latencies include stalls of the benchmark. The
+benchmark sleeps `_STEP_S` between two steps to leave the cores to broker and worker; latencies include
+this time.
 
-Recovery is the time from the start of a new worker, on a large cluster, to its first decision.
+Recovery is the time from the start of a new worker to its first decision, on a large cluster.
 """
 
 import time
@@ -40,7 +41,7 @@ from simulation.processes import LoadstreamProcess
 
 NODES = 5_000
 PODS_PER_SAMPLE = 30
-#: Share of the answers at the beginning and at the end that `steady_per_s` leaves out.
+#: `steady_per_s` leaves out this share of the answers at the beginning and at the end.
 _EDGE = 0.1
 
 
@@ -48,7 +49,7 @@ _EDGE = 0.1
 def measure_decisions(
     kind: BrokerKind, requests: int, pods_per_node: int, kinds: int = messages.KINDS
 ) -> dict[str, Any]:
-    """Send requests of `kinds` kinds and receive the decisions; count their bytes in the journal."""
+    """Send requests of `kinds` kinds, receive the decisions, and count the journal's bytes."""
     with start_rig(kind) as bench, bench.run_worker("cluster") as worker:
         bench.describe_cluster(worker, NODES, pods_per_node=pods_per_node)
         _warm_up(bench, worker)
@@ -68,7 +69,7 @@ def measure_samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]
     metrics = nodes * ((rounds - 1) // messages.SAMPLES_PER_METRIC)
     with start_rig(kind) as bench, bench.run_worker("aggregate") as worker:
         records = to_records("node-usage", messages.usage_samples(nodes, rounds, PODS_PER_SAMPLE))
-        # After the first round the worker has its partitions, and a window for every node.
+        # After the first round, the worker has its partitions and a window for every node.
         changelog = changelog_name(WINDOWS)
         with Receiver(bench.settings, [changelog]) as receiver:
             bench.sender.send(records[:nodes])
@@ -87,7 +88,7 @@ def measure_samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]
 
 
 def _figure(name: str, key: str, unit: str, measure: Callable[[], dict[str, Any]]) -> Figure:
-    """Return one figure of a run; figures with the same `measure` share a run."""
+    """Return one figure of a run. Figures with the same `measure` share one run."""
     measured = measure()
     return Figure(name, measured[key], unit, measured)
 
@@ -104,7 +105,7 @@ def _broker_cpu_s(bench: Rig) -> float:
 def _send_through(
     bench: Rig, worker: LoadstreamProcess, records: list[Encoded], answers: str, expected: int
 ) -> tuple[list[Arrival], dict[str, Any]]:
-    """Send all records, wait for `expected` answers, and check that no more come."""
+    """Send all records, receive `expected` answers, and check that no further answer follows."""
     arrivals: list[Arrival] = []
     with Receiver(bench.settings, [answers, "dead-letters"]) as receiver:
         before = read_usage(worker.pid or 0)
@@ -116,13 +117,13 @@ def _send_through(
             arrivals += new
             last_s = arrivals[-1].at_s if arrivals else began
             if not new and time.monotonic() > last_s + PATIENCE_S:
-                counts = f"{len(arrivals)} of {expected} records came in {answers}"
+                counts = f"received {len(arrivals)} of {expected} records of {answers}"
                 raise Unproven(f"{counts}; {worker.describe_log()}")
         seconds = arrivals[-1].at_s - began
         after, broker_cpu_s = read_usage(worker.pid or 0), _broker_cpu_s(bench) - broker_before_s
         arrivals += receive(receiver, worker, wait_s=1.5)
     if len(arrivals) != expected:
-        raise Unproven(f"{len(arrivals)} records came in {answers}; expected {expected}")
+        raise Unproven(f"received {len(arrivals)} records of {answers}; expected {expected}")
     inner = arrivals[int(expected * _EDGE) : int(expected * (1 - _EDGE))]
     steady_s = inner[-1].at_s - inner[0].at_s
     measured: dict[str, Any] = {
@@ -132,7 +133,7 @@ def _send_through(
         "steady_per_s": round(len(records) * (1 - 2 * _EDGE) / steady_s) if steady_s else None,
         "worker_cpu_us_per_record": round((after.cpu_s - before.cpu_s) / len(records) * 1e6, 1),
         "worker_cpu_share": round((after.cpu_s - before.cpu_s) / seconds, 2),
-        # In this share of the time a thread of the worker waited for a core.
+        # Share of the time in which a thread of the worker waited for a core.
         "worker_queued_share": round((after.queued_s - before.queued_s) / seconds, 2),
         "broker_cpu_us_per_record": round(broker_cpu_s / len(records) * 1e6, 1),
         "producer_per_s": round(producer_per_s),
@@ -142,7 +143,7 @@ def _send_through(
 
 
 def _warm_up(bench: Rig, worker: LoadstreamProcess, requests: int = 200) -> None:
-    """Send requests of other pods, and receive their decisions, before the measurement."""
+    """Before the measurement, send requests of other pods and receive their decisions."""
     numbers = range(-requests, 0)
     records = to_records("scheduling-requests", map(messages.request, numbers))
     arrivals, _ = _send_through(bench, worker, records, "placement-decisions", requests)
@@ -169,14 +170,14 @@ _FIGURES = (
 )
 
 _SECONDS = 15
-#: Time between two steps, each of which sends due requests and receives decisions.
+#: Time between two steps. A step sends due requests and receives decisions.
 _STEP_S = 0.002
-#: Requests of the first seconds are not counted, because rankings and connections are new then.
+#: Requests of the first seconds are not counted, because rankings and connections are new.
 _WARMUP_S = 3
 
 
 def latency(name: str, kind: BrokerKind, per_s: int, percentile: int) -> Figure:
-    """Return one percentile of the time from request to decision; one run has all percentiles."""
+    """Return a percentile of the time from request to decision. All percentiles share one run."""
     measured = _measure_latency(kind, per_s)
     return Figure(name, measured[f"p{percentile}_ms"], "ms", measured)
 
@@ -201,7 +202,7 @@ def _measure_latency(kind: BrokerKind, per_s: int) -> dict[str, Any]:
                 time.sleep(_STEP_S)
                 arrivals += receive(receiver, worker, 0.0)
                 if now > due[-1] + PATIENCE_S:
-                    counts = f"{len(arrivals)} of {count} decisions came"
+                    counts = f"received {len(arrivals)} of {count} decisions"
                     raise Unproven(f"{counts}; {worker.describe_log()}")
             after, bench_s = read_usage(worker.pid or 0), time.process_time() - bench_before_s
             broker_s = _broker_cpu_s(bench) - broker_before_s
@@ -238,7 +239,7 @@ _PODS_PER_NODE = 30
 
 
 def recovery(name: str, key: str, unit: str) -> Figure:
-    """Return the time from the start of a second worker to its decision, or its memory then."""
+    """Return a figure of the recovery: time to the first decision, or memory of the new worker."""
     measured = _measure_recovery()
     return Figure(name, measured[key], unit, measured)
 
@@ -260,7 +261,7 @@ def _measure_recovery() -> dict[str, Any]:
                 while not arrivals:
                     arrivals += receive(receiver, second)
                     if time.monotonic() > began + PATIENCE_S:
-                        raise Unproven(f"no decision came; {second.describe_log()}")
+                        raise Unproven(f"received no decision; {second.describe_log()}")
                 after = read_usage(second.pid or 0)
         check_decisions(arrivals, {"asking-0"}, NODES)
         seconds = arrivals[0].at_s - began

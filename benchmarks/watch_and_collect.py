@@ -1,15 +1,15 @@
 """Cost of listing the pods of a cluster, and of measuring its nodes.
 
-One process imitates API server and kubelets (`played_cluster`), the broker is a real Kafka, and the
-processes of loadstream are started as a user starts them:
+One process imitates API server and kubelets (`played_cluster`). The broker is a real Kafka, and loadstream
+runs as the processes of a user:
 
-    watch_list_pods_per_s    pods per second in a full list by `watch`, from the first record to the last
-    collect_nodes_per_s      nodes that one `collect` measures when 1,000 are due each second
-    collect_cpu_cores        CPU of `collect`, with 30,000 pods on 1,000 nodes, each measured every
-                             10 s; `detail` has the CPU of every process, also of a worker
+    watch_list_pods_per_s    pods per second in a full list by `watch`, from the first to the last record
+    collect_nodes_per_s      nodes per second that one `collect` measures when 1,000 are due each second
+    collect_cpu_cores        CPU of `collect`, with 30,000 pods on 1,000 nodes, measured every 10 s;
+                             `detail` has the CPU of every process, including a worker
 
-The measurement of `collect` begins when all lists are complete and every node was measured twice.
-Pods do not change during it.
+The measurement of `collect` begins when all lists are complete and every node was measured twice. Pods do
+not change during the measurement.
 """
 
 import subprocess
@@ -50,7 +50,7 @@ _LOOK_S = 0.2
 
 
 class PlayedRig:
-    """A broker, a played cluster, and a directory for the files of processes."""
+    """A broker, a fake cluster, and a directory for the files of processes."""
 
     def __init__(self, rig: Rig, directory: Path, port: int, played_pid: int) -> None:
         self.rig = rig
@@ -61,7 +61,7 @@ class PlayedRig:
         self._kubeconfig.write_text(_KUBECONFIG.format(port=port))
 
     def make_duty(self, name: str, interval: str = "") -> LoadstreamProcess:
-        """Return a process of this duty; only `collect` has an `interval`."""
+        """Return a process of a duty; only `collect` has an `interval`."""
         more = []
         if interval:
             sources = self._directory / "sources.yaml"
@@ -83,14 +83,14 @@ def _play_cluster(nodes: int, pods_per_node: int) -> Iterator[PlayedRig]:
         stack.callback(Guard(played).dismiss)
         port_line = played.stdout.readline() if played.stdout else b""
         if not port_line:
-            raise Unproven("the played cluster ended before it printed its port")
+            raise Unproven("the fake cluster ended before it printed its port")
         bench = stack.enter_context(start_rig("kafka"))
         yield PlayedRig(bench, directory, int(port_line), played.pid)
 
 
 @cache
 def measure_listing(nodes: int, pods_per_node: int) -> dict[str, Any]:
-    """Measure a full list from its first record to its last."""
+    """Measure a full list from its first to its last record."""
     count = nodes * pods_per_node
     topics = ["pod-lifecycle", "node-state"]
     with _play_cluster(nodes, pods_per_node) as played_rig:
@@ -108,14 +108,14 @@ def measure_listing(nodes: int, pods_per_node: int) -> dict[str, Any]:
                     ends += b'"list-end"' in arrival.value[:200]
                 watch.check()
                 if time.monotonic() > deadline_s:
-                    raise Unproven(f"only {seen} records came; {watch.output()[-500:]}")
+                    raise Unproven(f"received only {seen} records; {watch.output()[-500:]}")
             if watch.pid is None:
                 raise Unproven("the watch has ended by itself")
             used = read_usage(watch.pid)
-            # Records that one call received have equal times, and took at most `_LOOK_S`.
+            # All records of one call have the same time, although the call may take `_LOOK_S`.
             took_s = max(last_s - first_s, _LOOK_S)
     if seen["pod-lifecycle"] < count or seen["node-state"] < nodes:
-        raise Unproven(f"{seen} records came of {count} pods and {nodes} nodes")
+        raise Unproven(f"received {seen} records of {count} pods and {nodes} nodes")
     return {
         "nodes": nodes,
         "pods": count,
@@ -174,7 +174,7 @@ def measure_collecting(
 
 
 def _wait_until_measured(receiver: Receiver, nodes: int, collect: LoadstreamProcess) -> None:
-    """Wait until every node was measured twice; then CPU rates exist and all lists are complete."""
+    """Wait until every node was measured twice: all lists are complete, and CPU rates exist."""
     measured: Counter[str] = Counter()
     deadline_s = time.monotonic() + PATIENCE_S
     while len(measured) < nodes or min(measured.values()) < 2:

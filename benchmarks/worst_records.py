@@ -1,8 +1,8 @@
 """The slowest record or tick of each kind, within the limits: `worst_record_ms.<kind>`.
 
-CPU time of the stage for one record, on 5,000 nodes with 30 pods each: reading, deciding, and encoding
-rows and outputs. Aim: 250 ms, and 3 s for the rare records that change every pod or node at once. The
-worker packs rows for the tables and the journal; this is not measured.
+The figure is the CPU time of the stage for one record, on 5,000 nodes with 30 pods each: reading, deciding,
+and encoding rows and outputs. The aim is 250 ms, and 3 s for rare records that change every pod or node.
+Packing rows for the tables and the journal is not measured.
 
 Each function changes a copy of a dense cluster and returns the CPU time of the longest record in
 milliseconds. `worst_ticks` has the ticks.
@@ -58,7 +58,7 @@ BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
 
 def affinity(world: DenseCluster) -> float:
-    """Request pods with the most labels, expressions and values; every label is on the nodes."""
+    """Request pods with the maximum of labels, expressions and values; nodes have all labels."""
     values = VALUES_PER_POD_MAX // EXPRESSIONS_PER_POD_MAX
     labels = [f"label-{index:03}" for index in range(LABELS_PER_POD_MAX - 2)]
 
@@ -82,7 +82,7 @@ def affinity(world: DenseCluster) -> float:
 
 
 def resources(world: DenseCluster) -> float:
-    """Request pods with the most resources, all of which nodes have."""
+    """Request pods with the maximum of resources; nodes have all resources except one."""
 
     def make_request(number: int) -> InputRecord:
         amounts = {f"example.com/r{index:02}": "1" for index in range(RESOURCES_PER_POD_MAX - 3)}
@@ -116,7 +116,7 @@ def tolerations(world: DenseCluster) -> float:
 
 
 def metric(world: DenseCluster) -> float:
-    """Apply metrics with the most pods."""
+    """Apply metrics with the maximum of pods."""
     pods = [pod(f"0-{index}", node=name(0)) for index in range(2_000)]
     return world.measure_ms(
         [world.record("node-metrics", dense_cluster.metric(0, pods)) for _ in range(3)]
@@ -167,14 +167,14 @@ def _pools(count: int) -> str:
 
 
 def values() -> str:
-    """Return a policy with the most values."""
+    """Return a policy with the maximum of values."""
     names = ", ".join(f"ns-{number}" for number in range(1_000))
     lists = "".join(f"      - {{name: s{number}, selector: {{matchExpressions: [{{key: app, operator: In, values: [{names}]}}]}}}}\n" for number in range(5))  # fmt: skip
     return f"{_pools(64)}  podSelectors:\n{lists}"
 
 
 def moving() -> str:
-    """Return a policy in which every pool has moving thresholds, with the most windows."""
+    """Return a policy in which every pool has moving thresholds with the maximum of windows."""
     windows = ", ".join(["{from: '00:00', to: '06:00', highThresholds: {cpu: 80}}"] * 8)
     entries = "".join(f"    - {{pool: p{number}, windows: [{windows}]}}\n" for number in range(64))
     return f"{_pools(64)}movingThresholds:\n  hotspots:\n{entries}"
@@ -184,21 +184,21 @@ def moving() -> str:
 
 
 def list_end_pods(world: DenseCluster) -> float:
-    """End a full list without pods: the stage removes all pods, over some ticks."""
+    """End a full list without pods: the stage removes all pods in some ticks."""
     world.apply(world.record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
     end = world.record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
     return world.measure_ms([end, *(world.tick_record(1) for _ in range(3))])
 
 
 def list_end_nodes(world: DenseCluster) -> float:
-    """End a full list without nodes: the stage removes all nodes, over some ticks."""
+    """End a full list without nodes: the stage removes all nodes in some ticks."""
     world.apply(world.record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
     end = world.record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
     return world.measure_ms([end, *(world.tick_record(1) for _ in range(3))])
 
 
 def usage_sample() -> float:
-    """Apply samples with the most pods and applications to a window of thousands of samples."""
+    """Apply samples with the maximum of pods and applications to a window of 7,000 samples."""
     stage = AggregateStage(restore(0, {}, PoolRules()), 1, AggregateLimits())
     usage = {"cpu": 100, "memory": 2**30}
     pods = tuple(PodUsage(namespace="default", name=f"p-{number}", uid=f"u-{number}", usage=usage) for number in range(2_000))  # fmt: skip
@@ -228,7 +228,6 @@ _RARE = ("policy_estimates", "policy_risk", "list_end_pods", "list_end_nodes")
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """Return the benchmarks of this module by name."""
     busy, empty, wide = partial(_world, PODS_PER_NODE), partial(_world, 0), partial(_world, 0, True)
     kinds: dict[str, tuple[Callable[[], DenseCluster] | None, Callable[..., float]]] = {
         "request_affinity": (wide, affinity),
@@ -266,7 +265,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 @lru_cache(maxsize=2)
 def _world(pods: int, wide: bool = False) -> DenseCluster:
-    """Return a cluster; it is kept, because it takes long to build, and benchmarks change a copy."""
+    """Return a cluster. Building takes long, so benchmarks share a cluster and change a fork."""
     world = DenseCluster(pods=pods, wide=wide)
     gc.freeze()
     return world

@@ -32,7 +32,7 @@ migration: {evictQPS: 1000, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0,
 
 
 def _let_wait(world: DenseCluster, kinds: int) -> None:
-    """Request pods of `kinds` kinds that fit on no node."""
+    """Request pods of different kinds that fit on no node."""
     records = []
     owner = OwnerReference(kind="ReplicaSet", name="web-0", uid="web-0", controller=True)
     for number in range(kinds):
@@ -60,7 +60,7 @@ def policy_waiting_kinds(world: DenseCluster) -> float:
 
 
 def waiting_placed(world: DenseCluster) -> float:
-    """Pods of many kinds wait, and all of them get room at once."""
+    """Pods of many kinds wait, and all get room at once."""
     _let_wait(world, 1_000)
     for number in range(1_000):
         roomy = node(number).model_copy(update={"allocatable": {"cpu": "400", "memory": "1Ti", "pods": "110"}})  # fmt: skip
@@ -81,7 +81,7 @@ def expiries(world: DenseCluster) -> float:
 
 
 def _rounds(world: DenseCluster) -> Iterator[InputRecord]:
-    """Yield one tick per second; some begin a round, and hot nodes get new metrics in between."""
+    """Yield one tick per second, including rounds; apply new metrics of hot nodes in between."""
     for second in range(140):
         if second % 60 == 20:
             world.apply(
@@ -99,20 +99,20 @@ def _fresh(world: DenseCluster, number: int) -> object:
 
 
 def round(world: DenseCluster) -> float:
-    """One node of twenty is hot, and all nodes were packed in earlier ticks."""
+    """One node in twenty is hot, and earlier ticks have packed all nodes."""
     world.apply(world.policy(_ROUNDS_POLICY))
     world.apply(world.tick_record(1))
     return world.measure_ms(_rounds(world))
 
 
 def round_unpacked(world: DenseCluster) -> float:
-    """Rounds begin again after an outage with other resources, so every node is packed again."""
+    """After an outage, rounds begin with other resources, so every node is packed again."""
     world.apply(world.policy(_ROUNDS_POLICY))
     return world.measure_ms(world.tick_record(seconds) for seconds in (120, *(1,) * 10))
 
 
 def round_budgets(world: DenseCluster) -> float:
-    """One node of twenty is hot, under many budgets whose first label selects the same pods."""
+    """One node in twenty is hot, with many budgets whose first label selects the same pods."""
     world.apply(world.policy(_ROUNDS_POLICY))
     workload = WorkloadState(cluster=CLUSTER, uid="web", owner_kind="ReplicaSet", namespace="default", name="web", replicas=150_000)  # fmt: skip
     world.apply(world.record("pod-lifecycle", workload))
@@ -130,7 +130,7 @@ def round_budgets(world: DenseCluster) -> float:
 
 
 def drain(world: DenseCluster) -> float:
-    """Hundreds of nodes are drained: the slowest drain request, or tick that begins migrations."""
+    """Hundreds of nodes are drained: the slowest request, or tick that begins migrations."""
     world.apply(world.policy(_ROUNDS_POLICY))
     records = [
         world.record(
@@ -150,7 +150,7 @@ def drain(world: DenseCluster) -> float:
 
 
 def round_hot(world: DenseCluster) -> float:
-    """Two nodes of five are hot, and limits hold back their pods."""
+    """Two nodes in five are hot, and limits stop evictions."""
     world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", "1}")))
     for number in range(0, NODES, 5):
         for hot in (number, number + 1):
@@ -160,7 +160,7 @@ def round_hot(world: DenseCluster) -> float:
 
 
 def _under_way(world: DenseCluster, ttl_s: int) -> None:
-    """Begin the most migrations, all of which wait because of their owner's limit."""
+    """Begin the maximum of migrations, which all wait because of the limit of their workload."""
     world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", f"1, defaultJobTTL: {ttl_s}s}}")))
     world.apply(world.tick_record(1))
     for number in range(MIGRATIONS_MAX):

@@ -1,15 +1,15 @@
 """`python -m benchmarks.yardstick [--write | --record]`: compares decisions with recorded digests.
 
-A digest is a SHA-256 over pod, node and log time of all decided placements and evictions, so it does
-not depend on message formats. `yardstick.json` in this folder has the digests:
+A digest is a SHA-256 over pod, node and log time of all placements and evictions, so it does not depend on
+message formats. `yardstick.json` in this folder has the digests:
 
     closed loop        a digest for each contender and seed: a small cluster under high load
-    recorded inputs    a digest for a fold of `recorded_inputs.jsonl.xz`: records about usage, pods,
-                       nodes, policies, a drain and a pause
+    recorded inputs    a digest for `recorded_inputs.jsonl.xz`: records about usage, pods, nodes, policies,
+                       a drain and a pause
 
-A change that alters decisions on purpose writes new digests with `--write`, and its commit message
-gives the reason. `--record` records the inputs again. If the format of an input changes, convert
-the recorded inputs instead, because a new recording would change the digest.
+If a change alters decisions on purpose, write new digests with `--write`, and explain the reason in the
+commit. `--record` records the inputs again. If the format of an input changes, convert the recorded
+inputs instead, because a new recording would change the digest.
 
 Exit codes: 0 the digests are equal, 1 they are not, 2 the command line is wrong.
 """
@@ -67,7 +67,7 @@ class DecisionDigest:
         self._digest.update(f"evict {pod} {node} {at_ms}\n".encode())
 
     def add_outputs(self, outputs: Iterable[tuple[str, bytes]]) -> None:
-        """Add the decisions among the stages' outputs, which are topics and values."""
+        """Add the decisions among outputs of the stages, which are topics and values."""
         for topic, value in outputs:
             if topic not in ("placement-decisions", "eviction-commands"):
                 continue
@@ -85,7 +85,7 @@ class DecisionDigest:
 
 
 class _ObservedStages(LocalPipeline):
-    """Both stages; their inputs and outputs are observed batch by batch."""
+    """Both stages; calls a function with the inputs and outputs of each batch."""
 
     def __init__(
         self, observe: Callable[[Sequence[ProducedRecord], list[tuple[str, bytes]]], None]
@@ -100,7 +100,7 @@ class _ObservedStages(LocalPipeline):
 
 
 class _Bindings(Observer):
-    """Adds the bindings of a contender that decides by a rule instead of the stages."""
+    """Adds the bindings of a rule contender to a digest."""
 
     def __init__(self, digest: DecisionDigest) -> None:
         self._digest = digest
@@ -160,7 +160,7 @@ def run_contender(name: str, seed: int) -> str:
 def _run(
     world: World, contender: Contender, operate: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Run a world to its end; `operate` is called with the log time before each step."""
+    """Run a world to its end; call `operate` with the log time before each step."""
     contender.begin(world)
     step_ms = 1000 * world.scenario.parameters.step_s
     for now_ms in range(BEGIN_MS, world.scenario.end_ms, step_ms):
@@ -181,7 +181,6 @@ def fold_inputs() -> str:
 
 
 def read_inputs() -> Iterator[list[ProducedRecord]]:
-    """Yield the recorded batches."""
     with lzma.open(INPUTS, "rt") as lines:
         for line in lines:
             yield [
@@ -214,7 +213,7 @@ def record_inputs() -> None:
 
 
 def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
-    """Return the messages of operators by the milliseconds since the beginning."""
+    """Return the messages of an operator, by milliseconds since the beginning."""
 
     def ask(action: str, at_ms: int) -> tuple[str, Message]:
         request = {

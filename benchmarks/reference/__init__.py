@@ -1,6 +1,7 @@
-"""The pages of docs/reference that are generated from the code.
+"""Generates pages of docs/reference from the code.
 
-field_tables   tables of fields     `__main__` writes the pages
+__main__       the pages
+field_tables   tables of fields
 """
 
 #: Beginning of every generated page.

@@ -1,8 +1,8 @@
 """`python -m benchmarks.reference [--check]`: writes the pages of docs/reference from the code.
 
-The pages list fields of policies, settings, commands, metrics, topics, usage sources, and the closed
-loop, with their docstrings and help texts. To change a page, change these texts and run
-`make schemas`. `--check` changes nothing and exits with 1 if a page is not current.
+The pages list fields of policies, settings, commands, metrics, topics, usage sources and the closed loop,
+with their docstrings and help texts. To change a page, change these texts and run `make schemas`.
+`--check` changes nothing and exits with 1 if a page is outdated.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference"
 _HEAD = GENERATED + " from {source}; change it there. -->\n"
 _DAY_MS = 86_400_000
 
-#: Pages that explain a section of the policy.
+#: Pages that explain sections of the policy.
 _EXPLAINED = {
     "loadAware": "../explanation/placement.md",
     "overutilizationRisk": "../explanation/risk-score.md",
@@ -66,7 +66,6 @@ _EXPLAINED = {
 
 
 def write_policy() -> str:
-    """Return the page of the policy's fields."""
     default = Policy()
     sections = {
         name: field
@@ -108,7 +107,6 @@ def write_policy() -> str:
 
 
 def write_settings() -> str:
-    """Return the page of environment variables."""
     lines = [
         _HEAD.format(source="the classes of settings"),
         "# Settings\n",
@@ -127,7 +125,6 @@ def write_settings() -> str:
 
 
 def write_commands() -> str:
-    """Return the page of commands and exit codes."""
     root = typer.main.get_command(app)
     lines = [
         _HEAD.format(source="the commands' help"),
@@ -193,7 +190,6 @@ def _option_default(parameter: Any) -> str:
 
 
 def write_metrics() -> str:
-    """Return the page of Prometheus metrics."""
     gauges = CollectorRegistry()
     gauges.register(Gauges())
     lines = [
@@ -237,7 +233,6 @@ def _metrics(registry: CollectorRegistry) -> Iterator[str]:
 
 
 def write_topics() -> str:
-    """Return the page of topics and tables."""
     lines = [
         _HEAD.format(source="schemas/topics/catalog.py and schemas/storage/tables.py"),
         "# Topics\n",
@@ -259,7 +254,6 @@ def write_topics() -> str:
 
 
 def write_sources() -> str:
-    """Return the page of the fields of usage sources."""
     lines = [
         _HEAD.format(source="connectors/kubernetes/sources"),
         "# Fields of usage sources\n",
@@ -272,7 +266,6 @@ def write_sources() -> str:
 
 
 def write_closed_loop() -> str:
-    """Return the page of the closed loop's contenders and parameters."""
     texts = field_docstrings(Parameters)
     lines = [
         _HEAD.format(source="simulation/closed_loop"),
@@ -331,7 +324,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages that changed; with `--check` only name them."""
+    """Write outdated pages; with `--check` only print their names."""
     stale = 0
     for name, write in PAGES.items():
         path = REFERENCE / name

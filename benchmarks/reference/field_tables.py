@@ -1,4 +1,4 @@
-"""Markdown tables of the fields of pydantic classes: name, type in words, default, docstring."""
+"""Markdown tables of the fields of pydantic classes: name, type, default, docstring."""
 
 import inspect
 import re
@@ -18,14 +18,14 @@ from schemas.policy.sections.migration import PriorityThreshold, Share
 from schemas.policy.selectors import LabelSelector, Namespaces, SelectorText
 from schemas.policy.windows import WeeklyWindow
 
-#: Classes of many fields, which have a table of their own; the value is its heading.
+#: Headings of classes that several fields use; each of these classes has a separate table.
 SHARED: dict[type[BaseModel], str] = {
     LabelSelector: "label selector",
     Namespaces: "namespaces",
     PriorityThreshold: "priority threshold",
     WeeklyWindow: "windows",
 }
-#: Types that differ from plain ones only in their validators.
+#: Descriptions of types that are recognized by their validators.
 _VALIDATED = {
     Duration: "duration",
     PositiveDuration: "duration above 0",
@@ -42,13 +42,11 @@ _PLAIN: dict[Any, str] = {
     SecretStr: "secret text",
 }
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "to"}
-#: Bounds that only follow from the number of bits of an integer.
+#: Bounds that are left out, because they are only the size of an integer.
 _BITS = re.compile(r" of 64 bits(, at least -\d+)?|( from -\d+)? to (2147483647|4294967295)$")
 
 
 class FieldRow(NamedTuple):
-    """One row of a table."""
-
     path: str
     kind: str
     default: str
@@ -61,13 +59,13 @@ def list_fields(
     path: str = "",
     only: Sequence[str] = (),
 ) -> Iterator[FieldRow]:
-    """Yield the fields of a class, each followed by the fields of the class inside it.
+    """Yield the fields of a class; the fields of an inner class follow its field.
 
     Args:
         part: the class.
-        instance: has the defaults; without an instance the class has them.
+        instance: instance with the defaults; None: the defaults of the class.
         path: prefix of the names, such as `nodePools[].`.
-        only: names of the fields to yield; if empty, all fields are yielded.
+        only: names of the fields to yield; empty: all fields.
     """
     meanings = field_docstrings(part)
     values = instance or part.model_construct()
@@ -110,7 +108,7 @@ def format_cell(text: str) -> str:
 
 
 def show_value(value: Any) -> str:
-    """Return a default as tables show it."""
+    """Return a default as text for a table."""
     if value is None or value in ("", (), [], {}):
         return "none"
     if isinstance(value, BaseModel):
@@ -155,7 +153,7 @@ def describe_type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
 
 def _describe_plain(annotation: Any, validators: set[Any], metadata: Sequence[Any]) -> str:
     for function in validators:
-        # The bounds of `schemas.policy.parts.whole` are in its closure.
+        # `schemas.policy.parts.whole` keeps the bounds in a closure.
         allowed = inspect.getclosurevars(function).nonlocals.get("allowed")
         if isinstance(allowed, str):
             return _BITS.sub("", allowed.removeprefix("an "))
