@@ -19,7 +19,7 @@ On a cluster, with the processes of `loadstream kubernetes`:
     cluster_rig        a real control plane, and the duties of `loadstream kubernetes`
     binding            bindings per second, compared with a bare client
     pod_latency        time from the creation of a pod to its binding
-    played_cluster     a fake API server with kubelets, for clusters too large for a real API server
+    fake_cluster       a fake API server with kubelets, for clusters too large for a real API server
     watch_and_collect  listing all pods, measuring all nodes, and the CPU of all processes
 
 Other modules, which do not measure time:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 
-class Unproven(AssertionError):
+class CheckFailed(AssertionError):
     """A check of the measurement failed, so there is no figure."""
 
 
@@ -19,7 +19,7 @@ class Figure:
     unit: str
     detail: dict[str, object] = field(default_factory=dict)
 
-    def line(self) -> str:
+    def to_json(self) -> str:
         return json.dumps(
             {
                 "name": self.name,
@@ -33,7 +33,7 @@ class Figure:
 Benchmark = Callable[[], Figure]
 
 
-def median_us(
+def measure_median_us(
     step: Callable[[int], object],
     repeats: int,
     *,

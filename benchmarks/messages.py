@@ -29,55 +29,59 @@ def node_name(number: int) -> str:
     return f"node-{number:05}"
 
 
-def node_states(nodes: int) -> Iterator[NodeState]:
-    for number in range(nodes):
-        cores, gib = _SIZES[number % len(_SIZES)]
-        yield NodeState(
-            cluster=CLUSTER,
-            node=node_name(number),
-            event="added",
-            allocatable={"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"},
-        )
+def make_node_states(nodes: int) -> Iterator[NodeState]:
+    return map(make_node_state, range(nodes))
 
 
-def node_metrics(nodes: int, seed: int = 1) -> Iterator[NodeMetric]:
-    """Yield a fresh metric of each node: most nodes have moderate usage, some are hot."""
-    random = np.random.default_rng(seed)
-    for number in range(nodes):
-        cores, gib = _SIZES[number % len(_SIZES)]
-        usage = {
-            "cpu": int(random.beta(2, 3) * cores * 1000),
-            "memory": int(random.beta(4, 3) * gib * _GIB),
-        }
-        figures = AggregatedUsage(
-            duration_ms=300_000, usage=dict.fromkeys(AGGREGATION_TYPES, usage)
-        )
-        yield NodeMetric(
-            cluster=CLUSTER,
-            node=node_name(number),
-            updated_at_ms=now_ms(),
-            usage=usage,
-            aggregated=(figures,),
-        )
+def make_node_state(number: int) -> NodeState:
+    cores, gib = _SIZES[number % len(_SIZES)]
+    return NodeState(
+        cluster=CLUSTER,
+        node=node_name(number),
+        event="added",
+        allocatable={"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"},
+    )
 
 
-def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
+def make_node_metrics(nodes: int) -> Iterator[NodeMetric]:
+    random = np.random.default_rng(1)
+    return (make_node_metric(number, random, now_ms()) for number in range(nodes))
+
+
+def make_node_metric(number: int, random: np.random.Generator, updated_at_ms: int) -> NodeMetric:
+    """Draw a metric of a node: most nodes have moderate usage, some are hot."""
+    cores, gib = _SIZES[number % len(_SIZES)]
+    usage = {
+        "cpu": int(random.beta(2, 3) * cores * 1000),
+        "memory": int(random.beta(4, 3) * gib * _GIB),
+    }
+    figures = AggregatedUsage(duration_ms=300_000, usage=dict.fromkeys(AGGREGATION_TYPES, usage))
+    return NodeMetric(
+        cluster=CLUSTER,
+        node=node_name(number),
+        updated_at_ms=updated_at_ms,
+        usage=usage,
+        aggregated=(figures,),
+    )
+
+
+def make_running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
     for number in range(nodes):
         for index in range(pods_per_node):
-            pod = _pod(f"running-{number:05}-{index}", *_kind(number + index, KINDS))
+            pod = _make_pod(f"running-{number:05}-{index}", *_compute_size(number + index, KINDS))
             bound = pod.model_copy(update={"node": node_name(number), "phase": "Running"})
             yield PodLifecycle(cluster=CLUSTER, event="bound", pod=bound)
 
 
-def request(number: int, kinds: int = KINDS) -> SchedulingRequest:
+def make_request(number: int, kinds: int = KINDS) -> SchedulingRequest:
     """Return the request of a pod of kind `number` modulo `kinds`."""
-    pod = _pod(f"asking-{number}", *_kind(number, kinds))
+    pod = _make_pod(f"asking-{number}", *_compute_size(number, kinds))
     return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
 
 
-def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator[NodeUsage]:
+def make_usage_samples(nodes: int, rounds: int, pods: int) -> Iterator[NodeUsage]:
     """Yield samples of all nodes, round by round; the last samples have the current time."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     newest_ms = now_ms()
     for rounds_left in reversed(range(rounds)):
         for number in range(nodes):
@@ -92,7 +96,7 @@ def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator
                     PodUsage(
                         namespace="default",
                         name=f"running-{number:05}-{index}",
-                        uid=_uid(f"running-{number:05}-{index}"),
+                        uid=_make_uid(f"running-{number:05}-{index}"),
                         usage={"cpu": cores[index], "memory": bytes_used[index]},
                     )
                     for index in range(pods)
@@ -104,17 +108,17 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _kind(number: int, kinds: int) -> tuple[int, int]:
+def _compute_size(number: int, kinds: int) -> tuple[int, int]:
     """Return millicores and MiB of a kind."""
     further, size = divmod(number % kinds, 8)
     return 100 + 50 * size + further, 256 * (1 + size)
 
 
-def _pod(name: str, millicores: int, mebibytes: int) -> Pod:
+def _make_pod(name: str, millicores: int, mebibytes: int) -> Pod:
     return Pod(
         namespace="default",
         name=name,
-        uid=_uid(name),
+        uid=_make_uid(name),
         labels={"app": "bench"},
         containers=(
             Container(
@@ -125,5 +129,5 @@ def _pod(name: str, millicores: int, mebibytes: int) -> Pod:
     )
 
 
-def _uid(name: str) -> str:
+def _make_uid(name: str) -> str:
     return f"uid-{name}"

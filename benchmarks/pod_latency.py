@@ -24,8 +24,8 @@ import orjson
 
 from benchmarks import messages
 from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, read_cpu, run_duties, start_plane
-from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import PATIENCE_S, Receiver, start_rig, to_records
+from benchmarks.figures import CheckFailed, Figure
+from benchmarks.rig import TIMEOUT_S, Receiver, start_rig, to_records
 from connectors.kubernetes.api.list_watch import Changed, ListWatch
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop
@@ -45,7 +45,7 @@ _STEPS = ("scheduling-requests", "placement-decisions")
 Times = dict[str, float]
 
 
-def latency(name: str, percentile: int) -> Figure:
+def measure_latency(name: str, percentile: int) -> Figure:
     """Return a percentile of the time from creation to binding. All percentiles share one run."""
     measured = run(NODES, PER_S, _SECONDS)
     return Figure(name, measured[f"p{percentile}_ms"], "ms", measured)
@@ -55,54 +55,56 @@ def latency(name: str, percentile: int) -> Figure:
 def run(nodes: int, per_s: int, seconds: int) -> dict[str, Any]:
     """Create pods for `seconds`, and wait until all are bound."""
     with (
-        start_rig("kafka") as bench,
+        start_rig("kafka") as rig,
         start_plane(nodes) as plane,
         TemporaryDirectory(prefix="loadstream-") as directory,
-        bench.run_worker("cluster") as worker,
-        run_duties(bench, plane, Path(directory), ["watch", "bind"]) as processes,
+        rig.run_worker("cluster") as worker,
+        run_duties(rig, plane, Path(directory), ["watch", "bind"]) as processes,
     ):
-        bench.sender.send(to_records("node-metrics", messages.node_metrics(nodes)))
+        rig.sender.send(to_records("node-metrics", messages.make_node_metrics(nodes)))
         pids = {
             "watch": processes["watch"].pid,
             "worker": worker.pid,
             "bind": processes["bind"].pid,
-            "kafka": bench.broker_pid,
+            "kafka": rig.broker_pid,
             "api_server": plane.api_server.pid,
             "etcd": plane.etcd.pid,
         }
         steps: dict[str, Times] = {topic: {} for topic in _STEPS}
         with (
-            Receiver(bench.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver,
+            Receiver(rig.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver,
             _ArrivalReader(receiver, steps),
         ):
-            used = partial(read_cpu, pids)
-            due, bound, shares = event_loop.run(_create_all(plane, per_s, seconds, used))
+            read_process_cpu = partial(read_cpu, pids)
+            due, bound, shares = event_loop.run(
+                _create_all(plane, per_s, seconds, read_process_cpu)
+            )
             _wait_until_read(due, steps)
         for process in processes.values():
             process.check()
-    warm = {f"paced-{n}" for n in range(per_s * _WARMUP_S)} if seconds > _WARMUP_S else set()
+    warmup_pods = {f"paced-{n}" for n in range(per_s * _WARMUP_S)} if seconds > _WARMUP_S else set()
     return {
         "pods_per_s": per_s,
         "seconds": seconds,
         "nodes": nodes,
-        **_name_all(due, bound, warm, (50, 90, 99, 100)),
+        **_compute_percentiles(due, bound, warmup_pods, (50, 90, 99, 100)),
         **{
-            f"{topic.replace('-', '_')}_p{p}_ms": value
+            f"{topic.replace('-', '_')}_{name}": value
             for topic in _STEPS
-            for p, value in zip((50, 99), _rank(due, steps[topic], warm, (50, 99)), strict=True)
+            for name, value in _compute_percentiles(
+                due, steps[topic], warmup_pods, (50, 99)
+            ).items()
         },
         "cpu_cores": shares,
     }
 
 
-def _name_all(due: Times, seen: Times, warm: set[str], which: tuple[int, ...]) -> dict[str, float]:
-    values = _rank(due, seen, warm, which)
-    return {f"p{p}_ms": value for p, value in zip(which, values, strict=True)}
-
-
-def _rank(due: Times, seen: Times, warm: set[str], which: tuple[int, ...]) -> list[float]:
-    waited = [1_000 * (seen[name] - at_s) for name, at_s in due.items() if name not in warm]
-    return [round(float(value), 2) for value in np.percentile(waited, which)]
+def _compute_percentiles(
+    due: Times, times: Times, warmup_pods: set[str], percentiles: tuple[int, ...]
+) -> dict[str, float]:
+    waited = [1_000 * (times[name] - at_s) for name, at_s in due.items() if name not in warmup_pods]
+    values = np.percentile(waited, percentiles).tolist()
+    return {f"p{p}_ms": round(value, 2) for p, value in zip(percentiles, values, strict=True)}
 
 
 class _ArrivalReader(Thread):
@@ -131,15 +133,15 @@ class _ArrivalReader(Thread):
 
 def _wait_until_read(due: Times, steps: Mapping[str, Times]) -> None:
     """Wait for the records of all pods: the watch may show a bound pod earlier than the records."""
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while missing := [topic for topic in steps if any(name not in steps[topic] for name in due)]:
         if time.monotonic() > deadline_s:
-            raise Unproven(f"records are missing in {', '.join(missing)}")
+            raise CheckFailed(f"records are missing in {', '.join(missing)}")
         time.sleep(0.05)
 
 
 async def _create_all(
-    plane: ControlPlane, per_s: int, seconds: int, used: Callable[[], dict[str, float]]
+    plane: ControlPlane, per_s: int, seconds: int, read_process_cpu: Callable[[], dict[str, float]]
 ) -> tuple[Times, Times, dict[str, float]]:
     """Create the pods; return due times, binding times, and cores of each process."""
     due: Times = {}
@@ -152,7 +154,7 @@ async def _create_all(
             )
             await _wait_until_bound(_WARMUP_PODS, bound, watching)
             bound.clear()
-            before, bench_s, began_s = used(), time.process_time(), time.monotonic()
+            before, bench_s, began_s = read_process_cpu(), time.process_time(), time.monotonic()
             async with asyncio.TaskGroup() as tasks:
                 for number in range(per_s * seconds):
                     name, at_s = f"paced-{number}", began_s + number / per_s
@@ -161,7 +163,7 @@ async def _create_all(
                     tasks.create_task(_create(server, name))
             await _wait_until_bound(len(due), bound, watching)
             took_s = time.monotonic() - began_s
-            after, bench_s = used(), time.process_time() - bench_s
+            after, bench_s = read_process_cpu(), time.process_time() - bench_s
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -185,19 +187,19 @@ async def _watch(server: ApiServer, bound: Times) -> None:
 
 
 async def _wait_until_bound(count: int, bound: Times, watching: asyncio.Task[None]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while len(bound) < count:
         if watching.done():
             await watching
-            raise Unproven("the watch has ended")
+            raise CheckFailed("the watch has ended")
         if time.monotonic() > deadline_s:
-            raise Unproven(f"only {len(bound)} of {count} pods were bound in {PATIENCE_S} s")
+            raise CheckFailed(f"only {len(bound)} of {count} pods were bound in {TIMEOUT_S} s")
         await asyncio.sleep(0.05)
 
 
 BENCHMARKS = {
     f"pod_bound_latency_p{percentile}_ms": partial(
-        latency, f"pod_bound_latency_p{percentile}_ms", percentile
+        measure_latency, f"pod_bound_latency_p{percentile}_ms", percentile
     )
     for percentile in (50, 99)
 }

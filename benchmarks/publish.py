@@ -16,14 +16,14 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import benchmarks
+from benchmarks.__main__ import list_benchmarks
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs/contributing/figures.jsonl"
 #: Documents with figures.
 DOCUMENTS = ("README.md", "docs/contributing/benchmarks.md", "docs/how-to/sizing.md")
 
-_SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#[a-z_0-9.]+)?-->.*?<!---->")
+_FIGURE_MARK = re.compile(r"<!--([a-z_0-9.]+)(#[a-z_0-9.]+)?-->.*?<!---->")
 #: Text of a figure without a measurement.
 _MISSING = "not measured yet"
 _UNITS = {"us": "µs", "B": "", "1/s": "/s"}
@@ -34,7 +34,7 @@ def read_figures(text: str) -> dict[str, Mapping[str, Any]]:
     return {line["name"]: line for line in map(json.loads, text.splitlines())}
 
 
-def fill_in(
+def fill_figures(
     document: str, figures: Mapping[str, Mapping[str, Any]], names: Collection[str] = ()
 ) -> str:
     """Return the text of a document with the measured figures.
@@ -47,17 +47,17 @@ def fill_in(
     Raises KeyError for a name that is neither in `figures` nor in `names`.
     """
 
-    def show(match: re.Match[str]) -> str:
+    def replace_mark(match: re.Match[str]) -> str:
         name, part = match[1], match[2] or ""
         if name not in figures and name in names:
             return f"<!--{name}{part}-->{_MISSING}<!---->"
-        value, unit = _find(figures[name], part.removeprefix("#"))
-        return f"<!--{name}{part}-->{_text(value, unit)}<!---->"
+        value, unit = _find_value(figures[name], part.removeprefix("#"))
+        return f"<!--{name}{part}-->{_format_value(value, unit)}<!---->"
 
-    return _SHOWN.sub(show, document)
+    return _FIGURE_MARK.sub(replace_mark, document)
 
 
-def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
+def _find_value(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
     """Return value and unit of a figure, or of a number of `detail` such as `cpu_cores.kafka`."""
     if not part:
         return figure["value"], figure["unit"]
@@ -66,7 +66,7 @@ def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
     return reduce(getitem, part.split("."), figure["detail"]), ""
 
 
-def _text(value: float, unit: str) -> str:
+def _format_value(value: float, unit: str) -> str:
     """Return a value with three significant digits and its unit."""
     digits = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     word = _UNITS.get(unit, unit)
@@ -76,12 +76,12 @@ def _text(value: float, unit: str) -> str:
 def main(arguments: list[str]) -> int:
     """Update the documents; with `--check` only print the names of outdated documents."""
     figures = read_figures(MEASURED.read_text(encoding="utf-8"))
-    names = benchmarks()
+    names = list_benchmarks()
     differing = 0
     for name in DOCUMENTS:
         path = ROOT / name
         before = path.read_text(encoding="utf-8")
-        after = fill_in(before, figures, names)
+        after = fill_figures(before, figures, names)
         if after != before:
             differing += 1
             print(f"{'differs' if '--check' in arguments else 'wrote'}: {name}")

@@ -17,7 +17,7 @@ import orjson
 from confluent_kafka import Producer
 
 from benchmarks import messages
-from benchmarks.figures import Unproven
+from benchmarks.figures import CheckFailed
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
@@ -33,10 +33,10 @@ from schemas.topics.codec import encode
 from simulation.processes import LoadstreamProcess, make_worker, run_processes
 
 #: Longest wait for the next answer of a process.
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 
 
-class Encoded(NamedTuple):
+class EncodedRecord(NamedTuple):
     topic: str
     value: bytes
     target: RecordPlace
@@ -51,9 +51,9 @@ class Arrival:
     """Time of arrival by the monotonic clock."""
 
 
-def to_records(topic: str, messages: Iterable[Any]) -> list[Encoded]:
+def to_records(topic: str, messages: Iterable[Any]) -> list[EncodedRecord]:
     return [
-        Encoded(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
+        EncodedRecord(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
         for message in messages
     ]
 
@@ -66,7 +66,7 @@ class Sender:
         room = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2**21 - 1}
         self._producer: Any = Producer({**settings.librdkafka_options(), **options, **room})
 
-    def hand_over(self, record: Encoded) -> None:
+    def enqueue(self, record: EncodedRecord) -> None:
         """Queue a record; the client sends queued records within milliseconds."""
         key, partition, at_ms = (
             record.target.key,
@@ -76,13 +76,13 @@ class Sender:
         where = {} if partition is None else {"partition": partition}
         self._producer.produce(record.topic, record.value, key, timestamp=at_ms or 0, **where)
 
-    def send(self, records: Sequence[Encoded]) -> float:
+    def send(self, records: Sequence[EncodedRecord]) -> float:
         """Send all records; return the number of acknowledged records per second."""
         began = time.perf_counter()
         for record in records:
-            self.hand_over(record)
-        if self._producer.flush(PATIENCE_S):
-            raise Unproven("the broker did not acknowledge all records")
+            self.enqueue(record)
+        if self._producer.flush(TIMEOUT_S):
+            raise CheckFailed("the broker did not acknowledge all records")
         return len(records) / (time.perf_counter() - began)
 
 
@@ -123,23 +123,23 @@ class Receiver:
         at_s = time.monotonic()
         for record in records:
             if isinstance(record, Gap):
-                raise Unproven(str(record))
+                raise CheckFailed(str(record))
             if record.value is not None:
                 yield Arrival(record.topic, record.key or b"", record.value, at_s)
 
     def receive_all(self) -> Iterator[Arrival]:
         """Yield all records up to the ends of the topics at the creation of this receiver."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not all(self._reader.has_passed(*end) for end in self._ends.items()):
             yield from self.receive(0.2)
             if time.monotonic() > deadline:
-                raise Unproven(
+                raise CheckFailed(
                     f"{', '.join(sorted({t for t, _ in self._ends}))}: not read to the end"
                 )
 
 
 def check_decisions(decisions: Iterable[Arrival], expected: set[str], nodes: int) -> None:
-    """Raise Unproven unless every pod in `expected` was placed exactly once.
+    """Raise CheckFailed unless every pod in `expected` was placed exactly once.
 
     Args:
         decisions: records of decisions.
@@ -151,15 +151,15 @@ def check_decisions(decisions: Iterable[Arrival], expected: set[str], nodes: int
         decision = orjson.loads(arrival.value)
         name = decision["pod"]["name"]
         if decision["outcome"] != "placed" or decision["nodes"] != nodes:
-            raise Unproven(f"{name} was not placed among {nodes} nodes: {arrival.value[:500]!r}")
+            raise CheckFailed(f"{name} was not placed among {nodes} nodes: {arrival.value[:500]!r}")
         if decision["stale_nodes"]:
-            raise Unproven(f"the decision of {name} has {decision['stale_nodes']} stale nodes")
+            raise CheckFailed(f"the decision of {name} has {decision['stale_nodes']} stale nodes")
         if name in placed:
-            raise Unproven(f"{name} was placed twice")
+            raise CheckFailed(f"{name} was placed twice")
         placed.add(name)
     if placed != expected:
         lost, strange = expected - placed, placed - expected
-        raise Unproven(f"{len(lost)} requests have no decision; {len(strange)} have no request")
+        raise CheckFailed(f"{len(lost)} requests have no decision; {len(strange)} have no request")
 
 
 BrokerKind = Literal["kafka", "embedded"]
@@ -216,34 +216,34 @@ class Rig:
         with run_processes([process]):
             yield process
 
-    def describe_cluster(
-        self, worker: LoadstreamProcess, nodes: int, *, pods_per_node: int = 0, seed: int = 1
+    def send_cluster(
+        self, worker: LoadstreamProcess, nodes: int, *, pods_per_node: int = 0
     ) -> None:
         """Send nodes, pods and metrics, and wait until the worker has applied all records."""
         counts = {"node-state": nodes, "pod-lifecycle": nodes * pods_per_node}
         with Receiver(self.settings, [_POSITIONS, "dead-letters"]) as receiver:
-            self.sender.send(to_records("node-state", messages.node_states(nodes)))
-            pods = messages.running_pods(nodes, pods_per_node)
+            self.sender.send(to_records("node-state", messages.make_node_states(nodes)))
+            pods = messages.make_running_pods(nodes, pods_per_node)
             self.sender.send(to_records("pod-lifecycle", pods))
             self._wait_until_applied(worker, receiver, counts)
             # Metrics are last, because a metric is only valid for three minutes.
-            self.sender.send(to_records("node-metrics", messages.node_metrics(nodes, seed)))
+            self.sender.send(to_records("node-metrics", messages.make_node_metrics(nodes)))
             self._wait_until_applied(worker, receiver, {"node-metrics": nodes})
 
     def _wait_until_applied(
         self, worker: LoadstreamProcess, receiver: Receiver, counts: dict[str, int]
     ) -> None:
         """Wait until the worker has applied `counts` records of each topic, all in one partition."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         applied: dict[str, int] = {}
         while any(applied.get(topic, -1) < count - 1 for topic, count in counts.items()):
             for arrival in receive(receiver, worker):
                 if arrival.topic == _POSITIONS and kind_of_key(arrival.key.decode()) == PARTITION:
                     for topic, offset in orjson.loads(arrival.value)["offsets"].items():
                         applied[topic] = max(applied.get(topic, -1), offset)
-                    deadline = time.monotonic() + PATIENCE_S
+                    deadline = time.monotonic() + TIMEOUT_S
             if time.monotonic() > deadline:
-                raise Unproven(
+                raise CheckFailed(
                     f"applied offsets {applied}; expected {counts}; {worker.describe_log()}"
                 )
 
@@ -260,11 +260,11 @@ class Rig:
 def receive(
     receiver: Receiver, worker: LoadstreamProcess, wait_s: float = 0.2
 ) -> Iterator[Arrival]:
-    """Yield new records. Raises Unproven for a dead letter, and ProcessDied if the worker has ended."""
+    """Yield new records. Raises CheckFailed for a dead letter, and ProcessDied if the worker has ended."""
     worker.check()
     for arrival in receiver.receive(wait_s):
         if arrival.topic == "dead-letters":
-            raise Unproven(f"found a dead letter: {arrival.value[:500]!r}")
+            raise CheckFailed(f"found a dead letter: {arrival.value[:500]!r}")
         yield arrival
 
 

@@ -82,7 +82,7 @@ def measure() -> dict[str, int]:
     }
 
 
-def _files(pattern: str, *folders: str) -> list[Path]:
+def _list_files(pattern: str, *folders: str) -> list[Path]:
     """Return the files of the repository that git does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
     result = subprocess.run(  # noqa: S603 - our own arguments
@@ -93,18 +93,20 @@ def _files(pattern: str, *folders: str) -> list[Path]:
 
 
 def _count_lines(folders: Iterable[str]) -> int:
-    return sum(len(path.read_text().splitlines()) for path in _files("*.py", *folders))
+    return sum(len(path.read_text().splitlines()) for path in _list_files("*.py", *folders))
 
 
 def _count_words() -> int:
-    texts = (path.read_text() for path in _files("*.md"))
+    texts = (path.read_text() for path in _list_files("*.md"))
     written = (text for text in texts if not text.startswith(GENERATED) and REPORT not in text)
     return sum(len(text.split()) for text in written)
 
 
 def _count_modules() -> Counter[str]:
     """Return the number of modules in each folder of the product, without `__init__.py`."""
-    modules = (path for path in _files("*.py", *PRODUCT, *SIMULATION) if path.stem != "__init__")
+    modules = (
+        path for path in _list_files("*.py", *PRODUCT, *SIMULATION) if path.stem != "__init__"
+    )
     return Counter(str(path.parent.relative_to(ROOT)) for path in modules)
 
 

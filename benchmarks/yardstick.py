@@ -99,7 +99,7 @@ class _ObservedStages(LocalPipeline):
         return outputs
 
 
-class _Bindings(Observer):
+class _BindingObserver(Observer):
     """Adds the bindings of a rule contender to a digest."""
 
     def __init__(self, digest: DecisionDigest) -> None:
@@ -152,7 +152,7 @@ def run_contender(name: str, seed: int) -> str:
     contender = make_factories([name], (), make_stages)[name].make()
     world = World(draw_scenario(CLOSED_LOOP, seed, model_traces()))
     if not isinstance(contender, StageContender):
-        world.cluster.observers.append(_Bindings(digest))
+        world.cluster.observers.append(_BindingObserver(digest))
     _run(world, contender)
     return digest.summarize()
 
@@ -192,14 +192,14 @@ def read_inputs() -> Iterator[list[ProducedRecord]]:
 def record_inputs() -> None:
     """Run the default policy with a drain and a pause, and write the inputs of the stages."""
     batches: list[list[ProducedRecord]] = []
-    observe = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
+    make_stages = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()
-    contender = StageContender("recorded", policy, observe)
+    contender = StageContender("recorded", policy, make_stages)
     world = World(draw_scenario(RECORDED, 7, model_traces()))
-    operators = _operate(policy, world.scenario.machines[3].name)
+    messages_by_time = _make_operator_messages(policy, world.scenario.machines[3].name)
 
     def operate(now_ms: int) -> None:
-        for topic, message in operators.get(now_ms - BEGIN_MS, ()):
+        for topic, message in messages_by_time.get(now_ms - BEGIN_MS, ()):
             contender.send(topic, message)
 
     _run(world, contender, operate)
@@ -212,10 +212,10 @@ def record_inputs() -> None:
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 
-def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
+def _make_operator_messages(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
     """Return the messages of an operator, by milliseconds since the beginning."""
 
-    def ask(action: str, at_ms: int) -> tuple[str, Message]:
+    def make_request(action: str, at_ms: int) -> tuple[str, Message]:
         request = {
             "request_id": f"{action}-request",
             "cluster": CLUSTER,
@@ -225,7 +225,9 @@ def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
         }
         return "migration-requests", MigrationRequest.model_validate(request)
 
-    def apply(document: str, at_ms: int, *, paused: bool = False) -> tuple[str, Message]:
+    def make_policy_record(
+        document: str, at_ms: int, *, paused: bool = False
+    ) -> tuple[str, Message]:
         return "policies", PolicyRecord(
             cluster=CLUSTER, document=document, paused=paused, applied_at_ms=BEGIN_MS + at_ms
         )
@@ -235,10 +237,10 @@ def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
     )
     koordinator = (POLICIES / "koordinator-lownodeload-75.yaml").read_text()
     return {
-        drain_ms: [ask("drain", drain_ms)],
-        pause_ms: [apply(policy, pause_ms, paused=True)],
-        policy_ms: [apply(koordinator, policy_ms)],
-        undrain_ms: [ask("undrain", undrain_ms), apply(policy, undrain_ms)],
+        drain_ms: [make_request("drain", drain_ms)],
+        pause_ms: [make_policy_record(policy, pause_ms, paused=True)],
+        policy_ms: [make_policy_record(koordinator, policy_ms)],
+        undrain_ms: [make_request("undrain", undrain_ms), make_policy_record(policy, undrain_ms)],
     }
 
 

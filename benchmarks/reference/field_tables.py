@@ -26,7 +26,7 @@ SHARED: dict[type[BaseModel], str] = {
     WeeklyWindow: "windows",
 }
 #: Descriptions of types that are recognized by their validators.
-_VALIDATED = {
+_DESCRIPTIONS = {
     Duration: "duration",
     PositiveDuration: "duration above 0",
     SignedDuration: "duration",
@@ -69,7 +69,7 @@ def list_fields(
     """
     meanings = field_docstrings(part)
     values = instance or part.model_construct()
-    written = values.model_dump(mode="json", by_alias=True)
+    defaults = values.model_dump(mode="json", by_alias=True)
     for name, field in part.model_fields.items():
         if only and name not in only:
             continue
@@ -77,7 +77,7 @@ def list_fields(
         kind = describe_type(field.annotation, field.metadata)
         default = "required"
         if not field.is_required():
-            default = show_value(written.get(alias, getattr(values, name)))
+            default = format_value(defaults.get(alias, getattr(values, name)))
         row = FieldRow(
             path + alias, kind, "" if kind == "object" else default, meanings.get(name, "")
         )
@@ -87,10 +87,12 @@ def list_fields(
             continue
         if row.meaning:
             yield row
-        many = get_origin(_drop_none(field.annotation)) in (tuple, dict)
+        has_entries = get_origin(_drop_none(field.annotation)) in (tuple, dict)
         inner_only = [key for key in inner.model_fields if key not in WeeklyWindow.model_fields]
-        below = None if many else getattr(values, name, None)
-        yield from list_fields(inner, below, f"{path}{alias}{'[]' if many else ''}.", inner_only)
+        inner_instance = None if has_entries else getattr(values, name, None)
+        yield from list_fields(
+            inner, inner_instance, f"{path}{alias}{'[]' if has_entries else ''}.", inner_only
+        )
 
 
 def format_table(head: str, rows: Iterable[FieldRow]) -> list[str]:
@@ -107,7 +109,7 @@ def format_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def show_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a default as text for a table."""
     if value is None or value in ("", (), [], {}):
         return "none"
@@ -116,7 +118,8 @@ def show_value(value: Any) -> str:
     if isinstance(value, dict):
         pairs = ((name, item) for name, item in value.items() if item is not None)
         return ", ".join(
-            f"{name} {show_value(item) if isinstance(item, dict) else item}" for name, item in pairs
+            f"{name} {format_value(item) if isinstance(item, dict) else item}"
+            for name, item in pairs
         )
     if isinstance(value, list | tuple):
         names = (entry.get("name") if isinstance(entry, dict) else entry for entry in value)
@@ -127,9 +130,9 @@ def show_value(value: Any) -> str:
 def describe_type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     """Return a field's type in words."""
     arguments, origin = get_args(annotation), get_origin(annotation)
-    validators = _validators(metadata)
-    for validated, words in _VALIDATED.items():
-        if validators & _validators(get_args(validated)[1:]):
+    validators = _find_validators(metadata)
+    for validated, words in _DESCRIPTIONS.items():
+        if validators & _find_validators(get_args(validated)[1:]):
             return words
     if origin is Annotated:
         return describe_type(arguments[0], [*arguments[1:], *metadata])
@@ -168,7 +171,7 @@ def _describe_plain(annotation: Any, validators: set[Any], metadata: Sequence[An
     return " ".join(words)
 
 
-def _validators(metadata: Sequence[Any]) -> set[Any]:
+def _find_validators(metadata: Sequence[Any]) -> set[Any]:
     return {item.func for item in metadata if isinstance(item, BeforeValidator | AfterValidator)}
 
 
