@@ -1,7 +1,8 @@
 """Generates pages of docs/reference from the code.
 
-__main__       the pages
 field_tables   tables of fields
+
+`python -m benchmarks.reference` writes the pages.
 """
 
 #: Beginning of every generated page.
