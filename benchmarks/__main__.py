@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: one JSON object a figure, on a line of its own."""
+"""`python -m benchmarks [NAME ...]`: prints each figure as a line of JSON."""
 
 import sys
 
@@ -11,17 +11,17 @@ from benchmarks import (
     watch_and_collect,
     worst_records,
 )
-from benchmarks.figures import Benchmark, Unproven
+from benchmarks.figures import Benchmark, CheckFailed
 from connectors.brokers.distribution import KafkaUnavailable
 from simulation.control_plane.build import ControlPlaneUnavailable
 
 
-def benchmarks() -> dict[str, Benchmark]:
-    """Return all benchmarks by name; the first take seconds, those through a broker minutes."""
+def list_benchmarks() -> dict[str, Benchmark]:
+    """Return all benchmarks by name. Those without a broker take seconds, the others minutes."""
     return {
-        **placement.benchmarks(),
-        **rebalance.benchmarks(),
-        **worst_records.benchmarks(),
+        **placement.list_benchmarks(),
+        **rebalance.list_benchmarks(),
+        **worst_records.list_benchmarks(),
         **through_broker.BENCHMARKS,
         **watch_and_collect.BENCHMARKS,
         **binding.BENCHMARKS,
@@ -31,7 +31,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 def main(arguments: list[str]) -> int:
     """Run all benchmarks or the named ones; `--list` prints the names."""
-    runs = benchmarks()
+    runs = list_benchmarks()
     if arguments == ["--list"]:
         print("\n".join(runs))
         return 0
@@ -42,8 +42,8 @@ def main(arguments: list[str]) -> int:
     missing = 0
     for name in arguments or runs:
         try:
-            print(runs[name]().line(), flush=True)
-        except (ControlPlaneUnavailable, KafkaUnavailable, Unproven) as error:
+            print(runs[name]().to_json(), flush=True)
+        except (ControlPlaneUnavailable, KafkaUnavailable, CheckFailed) as error:
             missing += 1
             print(f"no figure {name}: {error}", file=sys.stderr)
     return 1 if missing else 0

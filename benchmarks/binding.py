@@ -1,12 +1,12 @@
-"""Bindings a second of the binder, and of a bare client in turns with the binder.
+"""Bindings per second of the binder, compared with a bare client.
 
     placement-decisions ──▶ `loadstream kubernetes bind` ──▶ API server ──▶ command-outcomes
     bare client         ──────────────────────────────────▶ API server
 
-Pods and decisions are made beforehand. The bare client only sends the same requests, as many at once
-as the binder: its rate is the most that the API server can do on this machine. The binder's time is
-from the first decision sent to the last outcome received. There is a figure only if every outcome is
-a success and every pod is on the node of its decision.
+Both take turns, and pods and decisions exist before each turn. The bare client only sends the same
+requests with the same concurrency, so its rate is the limit of the API server on this machine. The time of
+the binder is from the first sent decision to the last received outcome. There is a figure only if all
+outcomes are successes and every pod is on the node of its decision.
 """
 
 import time
@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -22,8 +22,8 @@ import orjson
 
 from benchmarks import cluster_rig, messages
 from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, read_cpu, run_duties, start_plane
-from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import PATIENCE_S, Encoded, Receiver, Rig, start_rig, to_records
+from benchmarks.figures import CheckFailed, Figure
+from benchmarks.rig import TIMEOUT_S, EncodedRecord, Receiver, Rig, start_rig, to_records
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.process import event_loop
@@ -31,12 +31,12 @@ from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
 from schemas.topics.partitions import partition_for
-from simulation.control_plane.cluster import create_pods, pod
+from simulation.control_plane.cluster import create_pods, make_pod
 from simulation.control_plane.server import ControlPlane
-from simulation.processes import Loadstream
+from simulation.processes import LoadstreamProcess
 
 NODES = 100
-#: Bindings by each client in a round, and number of measured rounds after one that warms up.
+#: Bindings by each client in a round, and number of measured rounds after a round of warmup.
 PODS, ROUNDS = 1_500, 4
 _LIST_PAGE = 1_000
 
@@ -49,49 +49,49 @@ class Binding(NamedTuple):
     """CPU time of each process."""
 
 
-def bindings(name: str) -> Figure:
-    """Return the median of the binder's bindings a second."""
+def measure_bindings(name: str) -> Figure:
+    """Return the median of the binder's bindings per second."""
     measured = run(PODS, ROUNDS)
     return Figure(name, measured["per_s"], "1/s", measured)
 
 
 @cache
 def run(pods: int, rounds: int) -> dict[str, Any]:
-    """Let the binder and the bare client bind `pods` pods each, in every round."""
+    """In every round, let the binder and the bare client bind `pods` pods each."""
     with (
-        start_rig("kafka") as bench,
+        start_rig("kafka") as rig,
         start_plane(NODES) as plane,
         TemporaryDirectory(prefix="loadstream-") as directory,
-        run_duties(bench, plane, Path(directory), ["bind"]) as processes,
+        run_duties(rig, plane, Path(directory), ["bind"]) as processes,
     ):
         binder = processes["bind"]
-        sides = [partial(_run_binder, bench, plane, binder), partial(_run_bare, bench, plane)]
+        clients = [partial(_run_binder, rig, plane, binder), partial(_run_bare, rig, plane)]
         results: dict[str, list[Binding]] = defaultdict(list)
         for number in range(rounds + 1):
-            for work, side in zip(sides, ("binder", "bare"), strict=True):
-                decisions = event_loop.run(_make_decisions(plane, f"{side}-{number}", pods))
-                result = work(decisions)
-                event_loop.run(_check(plane, decisions))
+            for bind_all, client in zip(clients, ("binder", "bare"), strict=True):
+                decisions = event_loop.run(_make_decisions(plane, f"{client}-{number}", pods))
+                result = bind_all(decisions)
+                event_loop.run(_check_nodes(plane, decisions))
                 if number:
-                    results[side].append(result)
+                    results[client].append(result)
         log = binder.output()
     if "Traceback" in log:
-        raise Unproven(f"the binder logged an exception: {log[-2000:]}")
+        raise CheckFailed(f"the binder logged an exception: {log[-2000:]}")
     return _make_detail(results, pods)
 
 
 def _make_detail(results: dict[str, list[Binding]], pods: int) -> dict[str, Any]:
-    per_s = {side: median(binding.per_s for binding in done) for side, done in results.items()}
+    per_s = {client: median(one.per_s for one in bindings) for client, bindings in results.items()}
     ratios = [
         ours.per_s / bare.per_s
         for ours, bare in zip(results["binder"], results["bare"], strict=True)
     ]
     cpu_us = {
-        f"{side}_cpu_us_per_binding": {
-            process: round(1e6 * sum(binding.cpu_s[process] for binding in done) / pods / len(done))
-            for process in done[0].cpu_s
+        f"{client}_cpu_us_per_binding": {
+            process: round(1e6 * mean(one.cpu_s[process] for one in bindings) / pods)
+            for process in bindings[0].cpu_s
         }
-        for side, done in results.items()
+        for client, bindings in results.items()
     }
     return {
         "per_s": round(per_s["binder"], 1),
@@ -106,39 +106,42 @@ def _make_detail(results: dict[str, list[Binding]], pods: int) -> dict[str, Any]
 
 
 def _run_binder(
-    bench: Rig, plane: ControlPlane, binder: Loadstream, decisions: Sequence[PlacementDecision]
+    rig: Rig,
+    plane: ControlPlane,
+    binder: LoadstreamProcess,
+    decisions: Sequence[PlacementDecision],
 ) -> Binding:
     """Send the decisions to the binder, and receive the outcomes."""
     records = to_records("placement-decisions", decisions)
-    partition = partition_for(messages.CLUSTER.encode(), bench.settings.partitions)
-    bench.sender.send(_make_tick(partition))
-    pids = {"bind": binder.pid, "kafka": bench.broker_pid, **_servers(plane)}
+    partition = partition_for(messages.CLUSTER.encode(), rig.settings.partitions)
+    rig.sender.send(_make_tick(partition))
+    pids = {"bind": binder.pid, "kafka": rig.broker_pid, **_list_servers(plane)}
     outcomes: dict[str, str] = {}
     last_s = 0.0
-    with Receiver(bench.settings, ["command-outcomes"], fetch_wait_ms=FETCH_WAIT_MS) as receiver:
+    with Receiver(rig.settings, ["command-outcomes"], fetch_wait_ms=FETCH_WAIT_MS) as receiver:
         before, bench_s, began = read_cpu(pids), time.process_time(), time.monotonic()
-        bench.sender.send(records)
+        rig.sender.send(records)
         while len(outcomes) < len(records):
             for arrival in receiver.receive(0.2):
                 outcome = orjson.loads(arrival.value)
                 if outcome["command_id"] in outcomes:
-                    raise Unproven(f"{outcome['command_id']} has two outcomes")
+                    raise CheckFailed(f"{outcome['command_id']} has two outcomes")
                 outcomes[outcome["command_id"]] = outcome["result"]
                 last_s = arrival.at_s
-            if time.monotonic() > began + PATIENCE_S:
-                counts = f"{len(outcomes)} of {len(records)} outcomes came"
-                raise Unproven(f"{counts}; {binder.output()[-500:]}")
+            if time.monotonic() > began + TIMEOUT_S:
+                counts = f"received {len(outcomes)} of {len(records)} outcomes"
+                raise CheckFailed(f"{counts}; {binder.output()[-500:]}")
             binder.check()
         after, bench_s = read_cpu(pids), time.process_time() - bench_s
     if any(result != "done" for result in outcomes.values()):
-        raise Unproven(f"outcomes are {set(outcomes.values())}")
+        raise CheckFailed(f"outcomes are {set(outcomes.values())}")
     took = {name: after[name] - before[name] for name in pids}
     return Binding(len(records) / (last_s - began), {**took, "bench": bench_s})
 
 
-def _run_bare(bench: Rig, plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> Binding:
+def _run_bare(rig: Rig, plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> Binding:
     """Send the binder's requests from this process."""
-    pids = {"kafka": bench.broker_pid, **_servers(plane)}
+    pids = {"kafka": rig.broker_pid, **_list_servers(plane)}
     before, bench_s = read_cpu(pids), time.process_time()
     took_s = event_loop.run(_send(plane, decisions))
     after, bench_s = read_cpu(pids), time.process_time() - bench_s
@@ -176,9 +179,9 @@ def _make_body(decision: PlacementDecision) -> dict[str, Any]:
 
 
 async def _make_decisions(plane: ControlPlane, name: str, count: int) -> list[PlacementDecision]:
-    """Create pods, and return a decision for each."""
+    """Create pods, and return a decision for each pod."""
     async with plane.api() as server:
-        pods = await create_pods(server, NAMESPACE, (pod(f"{name}-{n}") for n in range(count)))
+        pods = await create_pods(server, NAMESPACE, (make_pod(f"{name}-{n}") for n in range(count)))
     return [_decide(item["metadata"], number) for number, item in enumerate(pods)]
 
 
@@ -204,14 +207,14 @@ def _make_score(node: int) -> dict[str, Any]:
     return {"node": messages.node_name(node), "total": 70, "terms": (term,)}
 
 
-async def _check(plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> None:
-    """Raise Unproven unless every pod has the node and the id of its decision."""
+async def _check_nodes(plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> None:
+    """Raise CheckFailed unless every pod has the node and the id of its decision."""
     expected = {d.pod.uid: (d.node, d.decision_id) for d in decisions}
     async with plane.api() as server:
         actual = await _read_nodes(server)
     wrong = [uid for uid, where in expected.items() if actual.get(uid) != where]
     if wrong:
-        raise Unproven(f"{len(wrong)} of {len(expected)} pods are not on their decision's node")
+        raise CheckFailed(f"{len(wrong)} of {len(expected)} pods are not on their decision's node")
 
 
 async def _read_nodes(server: ApiServer) -> dict[str, tuple[str | None, str | None]]:
@@ -225,13 +228,13 @@ async def _read_nodes(server: ApiServer) -> dict[str, tuple[str | None, str | No
     }
 
 
-def _make_tick(partition: int) -> list[Encoded]:
+def _make_tick(partition: int) -> list[EncodedRecord]:
     return to_records("clock", [ClockTick(partition=partition, now_ms=messages.now_ms())])
 
 
-def _servers(plane: ControlPlane) -> dict[str, int | None]:
+def _list_servers(plane: ControlPlane) -> dict[str, int | None]:
     return {"api_server": plane.api_server.pid, "etcd": plane.etcd.pid}
 
 
-BENCHMARKS = {"bindings_per_s": partial(bindings, "bindings_per_s")}
+BENCHMARKS = {"bindings_per_s": partial(measure_bindings, "bindings_per_s")}
 """All figures of this module, by name."""

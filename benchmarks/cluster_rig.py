@@ -1,7 +1,7 @@
-"""A real control plane, and the processes of `loadstream kubernetes` that connect it to the broker.
+"""A real control plane, and the processes of `loadstream kubernetes` between it and the broker.
 
-kwok and the controllers make the nodes ready and are stopped before the measurement, because a real
-cluster runs them on other cores. etcd does not wait for its disk. The audit log is on.
+kwok and the controllers make the nodes ready, and stop before the measurement, because in a real cluster
+they have other cores. etcd does not wait for its disk. The audit log is on.
 """
 
 import asyncio
@@ -12,31 +12,27 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from benchmarks import messages
-from benchmarks.figures import Unproven
-from benchmarks.rig import PATIENCE_S, Rig, read_usage
+from benchmarks.figures import CheckFailed
+from benchmarks.rig import TIMEOUT_S, Rig, read_usage
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop
 from simulation.control_plane.build import build
-from simulation.control_plane.cluster import create_namespace, create_nodes, node
+from simulation.control_plane.cluster import create_namespace, create_nodes, make_node
 from simulation.control_plane.server import ControlPlane
-from simulation.processes import Loadstream, make_duty, make_environment
+from simulation.processes import LoadstreamProcess, make_duty, make_environment, run_processes
 
 NAMESPACE = "bench"
-#: Kafka answers a fetch at the first record, so a shorter wait would only cost CPU.
+#: Kafka answers a fetch at the first record, so a shorter wait would only use more CPU.
 FETCH_WAIT_MS = 500
 _MODULE = Path(__file__).parents[1] / "tests/control_plane"
-_LOOK_S = 0.25
-_STOP_S = 20.0
+_POLL_S = 0.25
 
 T = TypeVar("T")
 
 
 @contextmanager
 def start_plane(nodes: int) -> Iterator[ControlPlane]:
-    """Start etcd and an API server with this number of ready nodes.
-
-    Raises ControlPlaneUnavailable where Go is missing.
-    """
+    """Start etcd and an API server with ready nodes. Raises ControlPlaneUnavailable without Go."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="loadstream-")))
         plane = stack.enter_context(ControlPlane(build(_MODULE), directory))
@@ -48,39 +44,25 @@ def start_plane(nodes: int) -> Iterator[ControlPlane]:
 
 @contextmanager
 def run_duties(
-    bench: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
-) -> Iterator[dict[str, Loadstream]]:
-    """Run each duty in a process, started like a user starts it."""
-    settings = make_environment(bench.settings)
+    rig: Rig, plane: ControlPlane, directory: Path, names: Iterable[str]
+) -> Iterator[dict[str, LoadstreamProcess]]:
+    """Run each duty as a process, with the command of a user."""
+    settings = make_environment(rig.settings)
     processes = {
         name: make_duty(
             directory, name, messages.CLUSTER, plane.kubeconfig(f"loadstream-{name}"), settings
         )
         for name in names
     }
-    with start_and_stop(processes):
+    with run_processes([*processes.values()]):
         yield processes
 
 
-@contextmanager
-def start_and_stop(processes: dict[str, Loadstream]) -> Iterator[None]:
-    """Start the processes, and stop them at the end."""
-    try:
-        for process in processes.values():
-            process.start()
-        yield
-    finally:
-        for process in processes.values():
-            process.ask_to_stop()
-        for process in processes.values():
-            process.wait_for_end(_STOP_S)
-
-
 def read_cpu(pids: dict[str, int | None]) -> dict[str, float]:
-    """Return the CPU time of each process so far; raises Unproven if a process has ended."""
+    """Return the CPU time of each process since its start. Raises CheckFailed if a process has ended."""
     gone = [name for name, pid in pids.items() if pid is None]
     if gone:
-        raise Unproven(f"{', '.join(gone)}: the process ended by itself")
+        raise CheckFailed(f"{', '.join(gone)}: the process ended by itself")
     return {name: read_usage(pid).cpu_s for name, pid in pids.items() if pid is not None}
 
 
@@ -100,14 +82,14 @@ async def run_each(items: Iterable[T], at_once: int, work: Callable[[T], Awaitab
 async def _make_nodes(plane: ControlPlane, nodes: int) -> None:
     async with plane.api() as server:
         await create_namespace(server, NAMESPACE)
-        await create_nodes(server, (node(messages.node_name(n)) for n in range(nodes)))
-        async with asyncio.timeout(PATIENCE_S):
+        await create_nodes(server, (make_node(messages.node_name(n)) for n in range(nodes)))
+        async with asyncio.timeout(TIMEOUT_S):
             while not await _all_ready(server):
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
 
 
 async def _all_ready(server: ApiServer) -> bool:
-    """Return whether all nodes are ready; a new node has a taint until then."""
+    """Tell whether all nodes are ready: a node has a taint until it is ready."""
     async for page in server.pages("/api/v1/nodes", 500):
         if any(item["spec"].get("taints") for item in page["items"]):
             return False

@@ -1,4 +1,4 @@
-"""The cluster stage of a partition with one dense cluster, and the CPU time of its records."""
+"""The cluster stage with one dense cluster, its input records, and the CPU time of records."""
 
 import gc
 import os
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from benchmarks.messages import node_name
 from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.metrics import NodeMetric, PodMetric
@@ -30,59 +31,55 @@ _CORES = 64
 
 
 class DenseCluster:
-    """A stage of one partition, and the makers of its input records."""
+    """The stage of one partition; builds and applies input records."""
 
     def __init__(self, *, pods: int = PODS_PER_NODE, wide: bool = False) -> None:
-        """Bring up a cluster of `NODES` nodes.
+        """Apply the records of a cluster of `NODES` nodes.
 
         Args:
             pods: number of pods on each node.
-            wide: nodes have 128 labels and 64 resources, the most that one pod may use.
+            wide: nodes have 128 labels and 64 resources, the maximum that one pod may use.
         """
         self.stage = ClusterStage(0, 1)
         self.now_ms = NOW_MS
         self._ends: dict[str, int] = {}
-        self.apply(self.tick_record(0))
+        self.apply(self.make_tick(0))
         for number in range(NODES):
-            node_pods = [pod(f"{number}-{index}", node=name(number)) for index in range(pods)]
+            node_pods = make_node_pods(number, pods)
             self.apply(
-                self.record("node-state", node(number, wide=wide)),
-                self.record("node-metrics", metric(number, node_pods)),
-                *(self.running(running) for running in node_pods),
+                self.make_record("node-state", make_node(number, wide=wide)),
+                self.make_record("node-metrics", make_metric(number, node_pods)),
+                *(self.make_running(running) for running in node_pods),
             )
-        self.apply(self.request(pod("first")))
+        self.apply(self.make_request(make_pod("first")))
         for _ in range(6):
-            # The first round, and packing for the next rounds.
-            self.apply(self.tick_record(1))
+            # The first round, and the packing of nodes for the next rounds.
+            self.apply(self.make_tick(1))
 
     # --- records ----------------------------------------------------------------------------------
 
-    def record(self, topic: str, message: Any) -> InputRecord:
-        """Return the next record of a topic."""
+    def make_record(self, topic: str, message: Any) -> InputRecord:
         offset = self._ends.get(topic, 0)
         self._ends[topic] = offset + 1
         key = b"0" if topic == "clock" else CLUSTER.encode()
         return InputRecord(topic, 0, offset, key, encode(message), timestamp_ms=0)
 
-    def tick_record(self, seconds: float) -> InputRecord:
-        """Return a clock record that is later by `seconds`."""
+    def make_tick(self, seconds: float) -> InputRecord:
+        """Return a clock record `seconds` after the last clock record."""
         self.now_ms += int(seconds * 1000)
-        return self.record("clock", ClockTick(partition=0, now_ms=self.now_ms))
+        return self.make_record("clock", ClockTick(partition=0, now_ms=self.now_ms))
 
-    def request(self, waiting: Pod) -> InputRecord:
-        """Return the scheduling request of a pod."""
+    def make_request(self, waiting: Pod) -> InputRecord:
         message = SchedulingRequest(cluster=CLUSTER, pod=waiting, requested_at_ms=NOW_MS)
-        return self.record("scheduling-requests", message)
+        return self.make_record("scheduling-requests", message)
 
-    def running(self, running: Pod) -> InputRecord:
-        """Return the record of a pod that runs."""
+    def make_running(self, running: Pod) -> InputRecord:
         message = PodLifecycle(cluster=CLUSTER, event="running", pod=running)
-        return self.record("pod-lifecycle", message)
+        return self.make_record("pod-lifecycle", message)
 
-    def policy(self, document: str) -> InputRecord:
-        """Return the record of a new policy."""
+    def make_policy(self, document: str) -> InputRecord:
         message = PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=NOW_MS)
-        return self.record("policies", message)
+        return self.make_record("policies", message)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -91,12 +88,12 @@ class DenseCluster:
         return self.stage.apply(records)
 
     def measure_ms(self, records: Iterable[InputRecord]) -> float:
-        """Return the CPU time of the slowest record; the records are applied one by one."""
+        """Apply records one by one; return the CPU time of the slowest record."""
         return measure_longest_ms(self.stage, records)
 
 
 def measure_longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
-    """Return the CPU time of the slowest record, without garbage collection."""
+    """Apply records one by one, without garbage collection; return the CPU time of the slowest."""
     gc.collect()
     gc.disable()
     longest = 0
@@ -111,7 +108,7 @@ def measure_longest_ms(stage: Stage, records: Iterable[InputRecord]) -> float:
 
 
 def run_in_copy(measure: Callable[[], T]) -> T:
-    """Return the result of a measurement in a copy of this process, passed as JSON."""
+    """Run a measurement in a fork of this process; return its result, which must fit into JSON."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -131,25 +128,25 @@ def run_in_copy(measure: Callable[[], T]) -> T:
     return value
 
 
-def name(number: int) -> str:
-    """Return the name of a node."""
-    return f"node-{number:05}"
-
-
-def node(number: int, *, wide: bool = False) -> NodeState:
-    """Return the state of a node."""
+def make_node(number: int, *, wide: bool = False) -> NodeState:
     allocatable = {"cpu": str(_CORES), "memory": "256Gi", "pods": "110"}
-    labels = {"kubernetes.io/hostname": name(number), "zone": f"zone-{number % 3}"}
+    labels = {"kubernetes.io/hostname": node_name(number), "zone": f"zone-{number % 3}"}
     if wide:
         allocatable |= {f"example.com/r{index:02}": "1" for index in range(61)}
         labels |= {f"label-{index:03}": f"v{number % (index + 2)}" for index in range(126)}
     return NodeState(
-        cluster=CLUSTER, node=name(number), event="added", allocatable=allocatable, labels=labels
+        cluster=CLUSTER,
+        node=node_name(number),
+        event="added",
+        allocatable=allocatable,
+        labels=labels,
     )
 
 
-def pod(uid: str, *, node: str | None = None, millicores: int | None = None, **fields: Any) -> Pod:
-    """Return a pod of one of eight kinds, or with this CPU request."""
+def make_pod(
+    uid: str, *, node: str | None = None, millicores: int | None = None, **fields: Any
+) -> Pod:
+    """Return a pod with one of eight CPU requests, or with the given request."""
     cpu = 400 + 50 * (len(uid) % 8) if millicores is None else millicores
     amounts = {"cpu": f"{cpu}m", "memory": "1Gi"}
     return Pod.model_validate(
@@ -168,14 +165,18 @@ def pod(uid: str, *, node: str | None = None, millicores: int | None = None, **f
     )
 
 
-def metric(number: int, pods: Sequence[Pod], *, share: float | None = None) -> NodeMetric:
+def make_node_pods(number: int, count: int = PODS_PER_NODE) -> list[Pod]:
+    return [make_pod(f"{number}-{index}", node=node_name(number)) for index in range(count)]
+
+
+def make_metric(number: int, pods: Sequence[Pod], *, share: float | None = None) -> NodeMetric:
     """Return a fresh metric of a node and its pods; every twentieth node is hot."""
     share = (0.85 if number % 20 == 0 else 0.3 + number % 30 / 100) if share is None else share
     used = int(share * _CORES * 1000)
     pod_usage = {"cpu": used // max(1, len(pods)), "memory": _GIB}
     return NodeMetric(
         cluster=CLUSTER,
-        node=name(number),
+        node=node_name(number),
         updated_at_ms=NOW_MS - 1000,
         usage={"cpu": used, "memory": 64 * _GIB},
         pods=tuple(PodMetric(namespace=of.namespace, name=of.name, usage=pod_usage) for of in pods),

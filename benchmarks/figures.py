@@ -8,21 +8,18 @@ from dataclasses import dataclass, field
 from statistics import median
 
 
-class Unproven(AssertionError):
+class CheckFailed(AssertionError):
     """A check of the measurement failed, so there is no figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value with its unit."""
-
     name: str
     value: float
     unit: str
     detail: dict[str, object] = field(default_factory=dict)
 
-    def line(self) -> str:
-        """Return the figure as one line of JSON."""
+    def to_json(self) -> str:
         return json.dumps(
             {
                 "name": self.name,
@@ -36,22 +33,22 @@ class Figure:
 Benchmark = Callable[[], Figure]
 
 
-def median_us(
+def measure_median_us(
     step: Callable[[int], object],
     repeats: int,
     *,
     before: Callable[[int], object] | None = None,
     warmup: int = 50,
 ) -> tuple[float, float]:
-    """Return the median and the smallest time of one call of `step`, in microseconds.
+    """Return the median and the minimum time of a call of `step`, in microseconds.
 
-    Each call is timed separately, so an interruption spoils only one measurement.
+    Each call is timed separately, so an interruption affects only one measurement.
 
     Args:
-        step: the measured function; gets the number of the call.
+        step: the measured function, called with the number of the call.
         repeats: number of measured calls.
-        before: is called before each call of `step`, outside of the measured time.
-        warmup: number of calls before the measured ones.
+        before: called before each call of `step`, outside of the measured time.
+        warmup: number of calls before the measured calls.
     """
     times_ns = []
     gc.collect()

@@ -1,4 +1,4 @@
-"""Messages about one cluster, made from a seed, as producers send them."""
+"""Messages of the producers of one cluster, drawn from a seed."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from schemas.messages.usage import NodeUsage, PodUsage
 
 CLUSTER = "bench"
 
-#: Time between two samples of a node, and between two of its metrics (the default report interval).
+#: Time between two samples of a node, and number of samples per metric (the default report interval).
 SAMPLE_INTERVAL_MS = 15_000
 SAMPLES_PER_METRIC = 4
 
@@ -21,66 +21,67 @@ _GIB = 2**30
 _MIB = 2**20
 #: Sizes of nodes: cores, GiB.
 _SIZES = ((32, 128), (64, 256), (96, 384))
-#: Kinds of running pods, and kinds of requested pods unless a benchmark needs more.
+#: Number of kinds of running pods, and default number of kinds of waiting pods.
 KINDS = 8
 
 
 def node_name(number: int) -> str:
-    """Return the name of a node."""
     return f"node-{number:05}"
 
 
-def node_states(nodes: int) -> Iterator[NodeState]:
-    """Yield the states of all nodes."""
-    for number in range(nodes):
-        cores, gib = _SIZES[number % len(_SIZES)]
-        yield NodeState(
-            cluster=CLUSTER,
-            node=node_name(number),
-            event="added",
-            allocatable={"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"},
-        )
+def make_node_states(nodes: int) -> Iterator[NodeState]:
+    return map(make_node_state, range(nodes))
 
 
-def node_metrics(nodes: int, seed: int = 1) -> Iterator[NodeMetric]:
-    """Yield a fresh metric of each node: most nodes have moderate usage, some are hot."""
-    random = np.random.default_rng(seed)
-    for number in range(nodes):
-        cores, gib = _SIZES[number % len(_SIZES)]
-        usage = {
-            "cpu": int(random.beta(2, 3) * cores * 1000),
-            "memory": int(random.beta(4, 3) * gib * _GIB),
-        }
-        figures = AggregatedUsage(
-            duration_ms=300_000, usage=dict.fromkeys(AGGREGATION_TYPES, usage)
-        )
-        yield NodeMetric(
-            cluster=CLUSTER,
-            node=node_name(number),
-            updated_at_ms=now_ms(),
-            usage=usage,
-            aggregated=(figures,),
-        )
+def make_node_state(number: int) -> NodeState:
+    cores, gib = _SIZES[number % len(_SIZES)]
+    return NodeState(
+        cluster=CLUSTER,
+        node=node_name(number),
+        event="added",
+        allocatable={"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"},
+    )
 
 
-def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
-    """Yield the running pods, node by node."""
+def make_node_metrics(nodes: int) -> Iterator[NodeMetric]:
+    random = np.random.default_rng(1)
+    return (make_node_metric(number, random, now_ms()) for number in range(nodes))
+
+
+def make_node_metric(number: int, random: np.random.Generator, updated_at_ms: int) -> NodeMetric:
+    """Draw a metric of a node: most nodes have moderate usage, some are hot."""
+    cores, gib = _SIZES[number % len(_SIZES)]
+    usage = {
+        "cpu": int(random.beta(2, 3) * cores * 1000),
+        "memory": int(random.beta(4, 3) * gib * _GIB),
+    }
+    figures = AggregatedUsage(duration_ms=300_000, usage=dict.fromkeys(AGGREGATION_TYPES, usage))
+    return NodeMetric(
+        cluster=CLUSTER,
+        node=node_name(number),
+        updated_at_ms=updated_at_ms,
+        usage=usage,
+        aggregated=(figures,),
+    )
+
+
+def make_running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
     for number in range(nodes):
         for index in range(pods_per_node):
-            pod = _pod(f"running-{number:05}-{index}", *_kind(number + index, KINDS))
+            pod = _make_pod(f"running-{number:05}-{index}", *_compute_size(number + index, KINDS))
             bound = pod.model_copy(update={"node": node_name(number), "phase": "Running"})
             yield PodLifecycle(cluster=CLUSTER, event="bound", pod=bound)
 
 
-def request(number: int, kinds: int = KINDS) -> SchedulingRequest:
-    """Return the request of a pod; its kind is its number modulo `kinds`."""
-    pod = _pod(f"asking-{number}", *_kind(number, kinds))
+def make_request(number: int, kinds: int = KINDS) -> SchedulingRequest:
+    """Return the request of a pod of kind `number` modulo `kinds`."""
+    pod = _make_pod(f"asking-{number}", *_compute_size(number, kinds))
     return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
 
 
-def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator[NodeUsage]:
-    """Yield samples of all nodes, round by round; the last round has the current time."""
-    random = np.random.default_rng(seed)
+def make_usage_samples(nodes: int, rounds: int, pods: int) -> Iterator[NodeUsage]:
+    """Yield samples of all nodes, round by round; the last samples have the current time."""
+    random = np.random.default_rng(1)
     newest_ms = now_ms()
     for rounds_left in reversed(range(rounds)):
         for number in range(nodes):
@@ -95,7 +96,7 @@ def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator
                     PodUsage(
                         namespace="default",
                         name=f"running-{number:05}-{index}",
-                        uid=_uid(f"running-{number:05}-{index}"),
+                        uid=_make_uid(f"running-{number:05}-{index}"),
                         usage={"cpu": cores[index], "memory": bytes_used[index]},
                     )
                     for index in range(pods)
@@ -104,21 +105,20 @@ def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator
 
 
 def now_ms() -> int:
-    """Return the time of the wall clock."""
     return time.time_ns() // 1_000_000
 
 
-def _kind(number: int, kinds: int) -> tuple[int, int]:
-    """Return millicores and MiB; kinds after the first eight differ by some millicores."""
+def _compute_size(number: int, kinds: int) -> tuple[int, int]:
+    """Return millicores and MiB of a kind."""
     further, size = divmod(number % kinds, 8)
     return 100 + 50 * size + further, 256 * (1 + size)
 
 
-def _pod(name: str, millicores: int, mebibytes: int) -> Pod:
+def _make_pod(name: str, millicores: int, mebibytes: int) -> Pod:
     return Pod(
         namespace="default",
         name=name,
-        uid=_uid(name),
+        uid=_make_uid(name),
         labels={"app": "bench"},
         containers=(
             Container(
@@ -129,5 +129,5 @@ def _pod(name: str, millicores: int, mebibytes: int) -> Pod:
     )
 
 
-def _uid(name: str) -> str:
+def _make_uid(name: str) -> str:
     return f"uid-{name}"

@@ -1,22 +1,21 @@
 """Time to choose a node, on clusters generated from a seed.
 
     placement_cold_us   filter and score all nodes for a new kind of pod
-    placement_warm_us   choose a node for another pod of a known kind, with the method that decisions use,
-                        after two nodes have changed: one by the last pod's reservation, one by a metric.
-                        Reserving room, applying the metric and writing the message are not measured.
+    placement_warm_us   choose a node for another pod of a known kind, after two nodes have changed: one by
+                        the reservation of the last pod, one by a metric. Reserving room, applying the
+                        metric and writing the message are not measured.
     placement_risk_*    the same times with all filters, and OverutilizationRisk as the only score
-    .kinds_N            pods of N kinds in turn; without this suffix all pods are of one kind
+    .kinds_N            alternating pods of N kinds; without this suffix all pods have the same kind
 
-After each run the winners are compared with those of a full scoring of every node.
+After each run a full scoring of every node checks the chosen node.
 """
 
 from functools import partial
 
 import numpy as np
 
-from benchmarks.figures import Benchmark, Figure, median_us
-from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
-from schemas.messages.nodes import NodeState
+from benchmarks.figures import Benchmark, Figure, measure_median_us
+from benchmarks.messages import CLUSTER, make_node_metric, make_node_state
 from schemas.messages.pods import Container, Pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
@@ -25,12 +24,11 @@ from streams.placement.placer import KINDS_MAX, Placer
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, kind_of
 
-_CLUSTER = "bench"
 _NOW_MS = 1_800_000_000_000
-_GIB = 2**30
-_SIZES = ((32, 128), (64, 256), (96, 384))
+#: Update time of metrics.
+_UPDATED_MS = _NOW_MS - 1000
 
-#: Thresholds and raw allocatable as annotations, slightly different from node to node.
+#: Annotation with thresholds, which differ between nodes.
 _THRESHOLDS = (
     '{{"usageThresholds":{{"cpu":{0}}},"aggregatedUsage":{{"usageThresholds":{{"cpu":{0},"memory":90}},'
     '"usageAggregationType":"p95","usageAggregatedDuration":"5m"}}}}'
@@ -38,58 +36,36 @@ _THRESHOLDS = (
 
 
 def _make_cluster(variant: str, nodes: int) -> ClusterState:
-    state = ClusterState(_CLUSTER)
+    state = ClusterState(CLUSTER)
     state.set_policy(_make_policy(variant))
     state.advance(_NOW_MS)
     random = np.random.default_rng(1)
     for number in range(nodes):
-        cores, gib = _SIZES[number % len(_SIZES)]
-        annotations = {}
+        node = make_node_state(number)
         if variant == "annotated":
+            raw = f'{{"cpu":"{int(node.allocatable["cpu"]) - 1}"}}'
             annotations = {
                 "scheduling.koordinator.sh/usage-thresholds": _THRESHOLDS.format(60 + number % 20),
-                "node.koordinator.sh/raw-allocatable": f'{{"cpu":"{cores - 1}"}}',
+                "node.koordinator.sh/raw-allocatable": raw,
             }
-        node = NodeState(
-            cluster=_CLUSTER,
-            node=f"node-{number:05}",
-            event="added",
-            allocatable={"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"},
-            annotations=annotations,
-        )
-        state.apply(node, _position("node-state", number))
-        state.apply(_metric(number, random), _position("node-metrics", number))
+            node = node.model_copy(update={"annotations": annotations})
+        state.apply(node, _make_position("node-state", number))
+        metric = make_node_metric(number, random, _UPDATED_MS)
+        state.apply(metric, _make_position("node-metrics", number))
     state.inventory.update_index()
     return state
 
 
-def _metric(number: int, random: np.random.Generator) -> NodeMetric:
-    """Return a fresh metric of a node: most nodes have moderate usage, some are hot."""
-    cores, gib = _SIZES[number % len(_SIZES)]
-    usage = {
-        "cpu": int(random.beta(2, 3) * cores * 1000),
-        "memory": int(random.beta(4, 3) * gib * _GIB),
-    }
-    figures = AggregatedUsage(duration_ms=300_000, usage=dict.fromkeys(AGGREGATION_TYPES, usage))
-    return NodeMetric(
-        cluster=_CLUSTER,
-        node=f"node-{number:05}",
-        updated_at_ms=_NOW_MS - 1000,
-        usage=usage,
-        aggregated=(figures,),
-    )
-
-
-def _pod(number: int, *, millicores: int = 500, mebibytes: int = 1024) -> Pod:
-    """Return a burstable pod; pods with equal requests are of one kind."""
+def _make_pod(number: int, *, millicores: int = 500) -> Pod:
+    """Return a burstable pod; pods with equal requests have the same kind."""
     return Pod(
         namespace="default",
         name=f"pod-{number}",
         uid=f"uid-{number}",
         containers=(
             Container(
-                requests={"cpu": f"{millicores}m", "memory": f"{mebibytes}Mi"},
-                limits={"cpu": f"{2 * millicores}m", "memory": f"{2 * mebibytes}Mi"},
+                requests={"cpu": f"{millicores}m", "memory": "1024Mi"},
+                limits={"cpu": f"{2 * millicores}m", "memory": "2048Mi"},
             ),
         ),
     )
@@ -117,7 +93,7 @@ def _make_policy(variant: str) -> Policy:
     return Policy.model_validate(document)
 
 
-def _position(topic: str, offset: int) -> Position:
+def _make_position(topic: str, offset: int) -> Position:
     return Position(topic, 0, offset, {topic: offset})
 
 
@@ -131,7 +107,7 @@ _VARIANTS: tuple[tuple[str, int], ...] = (
     ("nodes_20000", 20_000),
 )
 _COLD_REPEATS = 1_000
-#: Kinds of the warmup, enough that the placer drops rankings as it does in a long-running worker.
+#: Number of kinds during the warmup, so high that the placer drops rankings, as in a long-running worker.
 _COLD_WARMUP = KINDS_MAX + 100
 _WARM_REPEATS = 2_000
 #: Real clusters have pods of hundreds of kinds.
@@ -142,87 +118,90 @@ class WrongWinner(AssertionError):
     """The ranking and the full scoring choose different nodes."""
 
 
-def benchmarks() -> dict[str, Benchmark]:
-    """Return the benchmarks of this module by name."""
+def list_benchmarks() -> dict[str, Benchmark]:
     figures: dict[str, Benchmark] = {}
-    for base, measure in (("placement_cold_us", _cold), ("placement_warm_us", _warm)):
+    for case, measure in (("cold_us", _measure_cold), ("warm_us", _measure_warm)):
         for variant, nodes in _VARIANTS:
-            name = f"{base}.{variant}" if variant else base
+            name = f"placement_{case}.{variant}" if variant else f"placement_{case}"
             figures[name] = partial(measure, name, variant, nodes)
-    for name, measure in (("placement_risk_cold_us", _cold), ("placement_risk_warm_us", _warm)):
+        name = f"placement_risk_{case}"
         figures[name] = partial(measure, name, "risk", 5_000)
     for kinds in _KINDS:
         for base, variant in (("placement_warm_us", ""), ("placement_risk_warm_us", "risk")):
             name = f"{base}.kinds_{kinds}"
-            figures[name] = partial(_warm, name, variant, 5_000, kinds)
+            figures[name] = partial(_measure_warm, name, variant, 5_000, kinds)
     return figures
 
 
-def _cold(name: str, variant: str, nodes: int) -> Figure:
+def _measure_cold(name: str, variant: str, nodes: int) -> Figure:
     state = _make_cluster(variant, nodes)
     placer = state.placement.placer
-    # Each request has another CPU amount, so each is a new kind.
+    # Each pod has a different CPU request, so each pod has a new kind.
     kinds = [
-        kind_of(_pod(number, millicores=100 + number))
+        kind_of(_make_pod(number, millicores=100 + number))
         for number in range(_COLD_REPEATS + _COLD_WARMUP)
     ]
 
     def choose(number: int) -> int | None:
         return placer.rank(kinds[number]).find_best()
 
-    middle, least = median_us(choose, _COLD_REPEATS, warmup=_COLD_WARMUP)
+    median_us, min_us = measure_median_us(choose, _COLD_REPEATS, warmup=_COLD_WARMUP)
     for kind in kinds[::100]:
         _check(placer, kind)
     detail: dict[str, object] = {
         "nodes": nodes,
         "repeats": _COLD_REPEATS,
-        "min_us": round(least, 2),
+        "min_us": round(min_us, 2),
     }
-    return Figure(name, middle, "us", detail)
+    return Figure(name, median_us, "us", detail)
 
 
-def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
+def _measure_warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
     state = _make_cluster(variant, nodes)
     inventory, placer = state.inventory, state.placement.placer
     random = np.random.default_rng(2)
     warmup = 50 + kinds
     pods = [
-        _pod(number, millicores=500 + number % kinds) for number in range(_WARM_REPEATS + warmup)
+        _make_pod(number, millicores=500 + number % kinds)
+        for number in range(_WARM_REPEATS + warmup)
     ]
-    metrics = [_metric(int(random.integers(nodes)), random) for _ in range(_WARM_REPEATS + warmup)]
+    metrics = [
+        make_node_metric(int(random.integers(nodes)), random, _UPDATED_MS)
+        for _ in range(_WARM_REPEATS + warmup)
+    ]
     kind_by_number = [kind_of(waiting) for waiting in pods[:kinds]]
     chosen: list[int | None] = []
 
     def choose(number: int) -> None:
         chosen.append(placer.rank(kind_by_number[number % kinds]).find_best())
 
-    def between(number: int) -> None:
+    def change_nodes(number: int) -> None:
         row = chosen[-1]
         if row is not None:
             kind = kind_by_number[number % kinds]
             held = HeldPod(pods[number], kind, _NOW_MS)
             inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
-        placer.refresh()  # as after each record
+        placer.refresh()  # the stage also refreshes after each record
 
     choose(0)
-    middle, least = median_us(choose, _WARM_REPEATS, before=between, warmup=warmup)
+    median_us, min_us = measure_median_us(choose, _WARM_REPEATS, before=change_nodes, warmup=warmup)
     _check(placer, kind_by_number[0])
     detail: dict[str, object] = {
         "nodes": nodes,
         "repeats": _WARM_REPEATS,
-        "min_us": round(least, 2),
+        "min_us": round(min_us, 2),
         "changed_nodes": 2,
         "kinds": kinds,
         "placed": sum(row is not None for row in chosen),
     }
-    return Figure(name, middle, "us", detail)
+    return Figure(name, median_us, "us", detail)
 
 
 def _check(placer: Placer, kind: Kind) -> None:
-    """Score every node and compare the winner with that of the ranking."""
+    """Score every node; raise WrongWinner unless the best node is that of the ranking."""
     ranking = placer.rank(kind)
-    fast = ranking.find_best()
+    ranked_row = ranking.find_best()
     filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
     passing = [
         row
@@ -241,8 +220,10 @@ def _check(placer: Placer, kind: Kind) -> None:
             }
         for row in passing:
             totals[row] += weight * int(scores[row])
-    slow = min(passing, key=lambda row: (-totals[row], row)) if passing else None
-    terms = () if fast is None else ranking.list_scored(fast, 0, ())[0][1]
+    scored_row = min(passing, key=lambda row: (-totals[row], row)) if passing else None
+    terms = () if ranked_row is None else ranking.list_scored(ranked_row, 0, ())[0][1]
     total = sum(term.score * term.weight for term in terms)
-    if fast != slow or (slow is not None and total != totals[slow]):
-        raise WrongWinner(f"chose row {fast} with {total}, full scoring says row {slow}")
+    if ranked_row != scored_row or (scored_row is not None and total != totals[scored_row]):
+        raise WrongWinner(
+            f"chose row {ranked_row} with {total}, full scoring says row {scored_row}"
+        )

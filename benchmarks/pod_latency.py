@@ -1,11 +1,11 @@
-"""Time from the creation of a pod to its binding, when pods are created at an even pace.
+"""Time from the creation of a pod to its binding, at a constant rate of pods.
 
     created ──▶ API server ──▶ watch ──▶ scheduling-requests ──▶ worker
     bound   ◀── API server ◀── bind  ◀── placement-decisions ◀───┘
 
-The time runs from sending the create request to the event of the benchmark's own watch that shows
-the pod bound: three processes and two trips through the broker. The time of a late request begins
-when the request was due. `detail` also has the times until request and decision were on their
+The time is from the create request to the event that shows the bound pod, in a watch of the benchmark. It
+includes three processes and two trips through the broker. If the benchmark sends a request late, the time
+starts when the request was due. `detail` also has the times until request and decision were in their
 topics, and the CPU of each process. No kubelet runs: see `cluster_rig`.
 """
 
@@ -24,29 +24,29 @@ import orjson
 
 from benchmarks import messages
 from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, read_cpu, run_duties, start_plane
-from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import PATIENCE_S, Receiver, start_rig, to_records
+from benchmarks.figures import CheckFailed, Figure
+from benchmarks.rig import TIMEOUT_S, Receiver, start_rig, to_records
 from connectors.kubernetes.api.list_watch import Changed, ListWatch
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process import event_loop
-from simulation.control_plane.cluster import create_pods, pod
+from simulation.control_plane.cluster import create_pods, make_pod
 from simulation.control_plane.server import ControlPlane
 
 NODES = 1_000
 PER_S = 100
 _SECONDS = 30
-#: Pods of the first seconds are not counted, because connections and rankings are new then.
+#: Pods of the first seconds are not counted, because connections and rankings are new.
 _WARMUP_S = 10
 _WARMUP_PODS = 20
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _STEPS = ("scheduling-requests", "placement-decisions")
 
-#: Time of an event by the pod's name, in seconds of the monotonic clock.
+#: Times of events in seconds of the monotonic clock, by name of the pod.
 Times = dict[str, float]
 
 
-def latency(name: str, percentile: int) -> Figure:
-    """Return one percentile of the time from creation to binding; one run has all percentiles."""
+def measure_latency(name: str, percentile: int) -> Figure:
+    """Return a percentile of the time from creation to binding. All percentiles share one run."""
     measured = run(NODES, PER_S, _SECONDS)
     return Figure(name, measured[f"p{percentile}_ms"], "ms", measured)
 
@@ -55,58 +55,60 @@ def latency(name: str, percentile: int) -> Figure:
 def run(nodes: int, per_s: int, seconds: int) -> dict[str, Any]:
     """Create pods for `seconds`, and wait until all are bound."""
     with (
-        start_rig("kafka") as bench,
+        start_rig("kafka") as rig,
         start_plane(nodes) as plane,
         TemporaryDirectory(prefix="loadstream-") as directory,
-        bench.run_worker("cluster") as worker,
-        run_duties(bench, plane, Path(directory), ["watch", "bind"]) as processes,
+        rig.run_worker("cluster") as worker,
+        run_duties(rig, plane, Path(directory), ["watch", "bind"]) as processes,
     ):
-        bench.sender.send(to_records("node-metrics", messages.node_metrics(nodes)))
+        rig.sender.send(to_records("node-metrics", messages.make_node_metrics(nodes)))
         pids = {
             "watch": processes["watch"].pid,
             "worker": worker.pid,
             "bind": processes["bind"].pid,
-            "kafka": bench.broker_pid,
+            "kafka": rig.broker_pid,
             "api_server": plane.api_server.pid,
             "etcd": plane.etcd.pid,
         }
         steps: dict[str, Times] = {topic: {} for topic in _STEPS}
         with (
-            Receiver(bench.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver,
+            Receiver(rig.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver,
             _ArrivalReader(receiver, steps),
         ):
-            used = partial(read_cpu, pids)
-            due, bound, shares = event_loop.run(_create_all(plane, per_s, seconds, used))
+            read_process_cpu = partial(read_cpu, pids)
+            due, bound, shares = event_loop.run(
+                _create_all(plane, per_s, seconds, read_process_cpu)
+            )
             _wait_until_read(due, steps)
         for process in processes.values():
             process.check()
-    warm = {f"paced-{n}" for n in range(per_s * _WARMUP_S)} if seconds > _WARMUP_S else set()
+    warmup_pods = {f"paced-{n}" for n in range(per_s * _WARMUP_S)} if seconds > _WARMUP_S else set()
     return {
         "pods_per_s": per_s,
         "seconds": seconds,
         "nodes": nodes,
-        **_name_all(due, bound, warm, (50, 90, 99, 100)),
+        **_compute_percentiles(due, bound, warmup_pods, (50, 90, 99, 100)),
         **{
-            f"{topic.replace('-', '_')}_p{p}_ms": value
+            f"{topic.replace('-', '_')}_{name}": value
             for topic in _STEPS
-            for p, value in zip((50, 99), _rank(due, steps[topic], warm, (50, 99)), strict=True)
+            for name, value in _compute_percentiles(
+                due, steps[topic], warmup_pods, (50, 99)
+            ).items()
         },
         "cpu_cores": shares,
     }
 
 
-def _name_all(due: Times, seen: Times, warm: set[str], which: tuple[int, ...]) -> dict[str, float]:
-    values = _rank(due, seen, warm, which)
-    return {f"p{p}_ms": value for p, value in zip(which, values, strict=True)}
-
-
-def _rank(due: Times, seen: Times, warm: set[str], which: tuple[int, ...]) -> list[float]:
-    waited = [1_000 * (seen[name] - at_s) for name, at_s in due.items() if name not in warm]
-    return [round(float(value), 2) for value in np.percentile(waited, which)]
+def _compute_percentiles(
+    due: Times, times: Times, warmup_pods: set[str], percentiles: tuple[int, ...]
+) -> dict[str, float]:
+    waited = [1_000 * (times[name] - at_s) for name, at_s in due.items() if name not in warmup_pods]
+    values = np.percentile(waited, percentiles).tolist()
+    return {f"p{p}_ms": round(value, 2) for p, value in zip(percentiles, values, strict=True)}
 
 
 class _ArrivalReader(Thread):
-    """Notes when records about pods come, in a thread beside the event loop."""
+    """A thread that records the arrival times of records about pods."""
 
     def __init__(self, receiver: Receiver, steps: Mapping[str, Times]) -> None:
         super().__init__(daemon=True)
@@ -115,7 +117,7 @@ class _ArrivalReader(Thread):
         self._stopped = Event()
 
     def run(self) -> None:
-        """Read until the context is left."""
+        """Read until the end of the context."""
         while not self._stopped.is_set():
             for arrival in self._receiver.receive(0.1):
                 name = orjson.loads(arrival.value)["pod"]["name"]
@@ -130,27 +132,29 @@ class _ArrivalReader(Thread):
 
 
 def _wait_until_read(due: Times, steps: Mapping[str, Times]) -> None:
-    """Wait for the records of all pods; the watch may show a pod bound before they are read."""
-    deadline_s = time.monotonic() + PATIENCE_S
+    """Wait for the records of all pods: the watch may show a bound pod earlier than the records."""
+    deadline_s = time.monotonic() + TIMEOUT_S
     while missing := [topic for topic in steps if any(name not in steps[topic] for name in due)]:
         if time.monotonic() > deadline_s:
-            raise Unproven(f"records are missing in {', '.join(missing)}")
+            raise CheckFailed(f"records are missing in {', '.join(missing)}")
         time.sleep(0.05)
 
 
 async def _create_all(
-    plane: ControlPlane, per_s: int, seconds: int, used: Callable[[], dict[str, float]]
+    plane: ControlPlane, per_s: int, seconds: int, read_process_cpu: Callable[[], dict[str, float]]
 ) -> tuple[Times, Times, dict[str, float]]:
-    """Create the pods; return when each was due and bound, and the cores of each process."""
+    """Create the pods; return due times, binding times, and cores of each process."""
     due: Times = {}
     bound: Times = {}
     async with plane.api() as server:
         watching = asyncio.create_task(_watch(server, bound))
         try:
-            await create_pods(server, NAMESPACE, (pod(f"warm-{n}") for n in range(_WARMUP_PODS)))
+            await create_pods(
+                server, NAMESPACE, (make_pod(f"warm-{n}") for n in range(_WARMUP_PODS))
+            )
             await _wait_until_bound(_WARMUP_PODS, bound, watching)
             bound.clear()
-            before, bench_s, began_s = used(), time.process_time(), time.monotonic()
+            before, bench_s, began_s = read_process_cpu(), time.process_time(), time.monotonic()
             async with asyncio.TaskGroup() as tasks:
                 for number in range(per_s * seconds):
                     name, at_s = f"paced-{number}", began_s + number / per_s
@@ -159,7 +163,7 @@ async def _create_all(
                     tasks.create_task(_create(server, name))
             await _wait_until_bound(len(due), bound, watching)
             took_s = time.monotonic() - began_s
-            after, bench_s = used(), time.process_time() - bench_s
+            after, bench_s = read_process_cpu(), time.process_time() - bench_s
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -169,13 +173,13 @@ async def _create_all(
 
 
 async def _create(server: ApiServer, name: str) -> None:
-    answer = await server.send("POST", _PODS, body=pod(name))
+    answer = await server.send("POST", _PODS, body=make_pod(name))
     if not answer.ok:
         raise answer.error()
 
 
 async def _watch(server: ApiServer, bound: Times) -> None:
-    """Note when each pod first has a node."""
+    """Record when each pod first has a node."""
     async with aclosing(ListWatch(server, _PODS).events()) as events:
         async for event in events:
             if isinstance(event, Changed) and event.object["spec"].get("nodeName"):
@@ -183,19 +187,19 @@ async def _watch(server: ApiServer, bound: Times) -> None:
 
 
 async def _wait_until_bound(count: int, bound: Times, watching: asyncio.Task[None]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while len(bound) < count:
         if watching.done():
             await watching
-            raise Unproven("the watch has ended")
+            raise CheckFailed("the watch has ended")
         if time.monotonic() > deadline_s:
-            raise Unproven(f"only {len(bound)} of {count} pods were bound in {PATIENCE_S} s")
+            raise CheckFailed(f"only {len(bound)} of {count} pods were bound in {TIMEOUT_S} s")
         await asyncio.sleep(0.05)
 
 
 BENCHMARKS = {
     f"pod_bound_latency_p{percentile}_ms": partial(
-        latency, f"pod_bound_latency_p{percentile}_ms", percentile
+        measure_latency, f"pod_bound_latency_p{percentile}_ms", percentile
     )
     for percentile in (50, 99)
 }

@@ -1,10 +1,10 @@
 """`python -m benchmarks.publish [--check]`: writes the measured figures into the documents.
 
-`docs/contributing/figures.jsonl` has the figures that `make bench` printed for the last update of the
-documents. A document marks each figure with its name, `<!--recovery_s-->10.9 s<!---->`, and this
-command writes the text between the marks. `#least` after the name selects the smallest measured time,
-any other word a number of `detail`, shown without a unit: `<!--recovery_s#nodes-->`. A figure without
-a measurement is shown as "not measured yet"; a name that `make bench` does not have is an error.
+`docs/contributing/figures.jsonl` has the last measured figures, in the format of `make bench`. A document
+marks each figure with its name, `<!--recovery_s-->10.9 s<!---->`, and this command writes the text between
+the marks. `#least` after the name selects the minimum time; another word selects a number of `detail`,
+which has no unit: `<!--recovery_s#nodes-->`. A figure without a measurement is shown as "not measured
+yet"; a name that is unknown to `make bench` is an error.
 """
 
 import json
@@ -16,15 +16,15 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import benchmarks
+from benchmarks.__main__ import list_benchmarks
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "docs/contributing/figures.jsonl"
-#: The documents that show figures.
+#: Documents with figures.
 DOCUMENTS = ("README.md", "docs/contributing/benchmarks.md", "docs/how-to/sizing.md")
 
-_SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#[a-z_0-9.]+)?-->.*?<!---->")
-#: Text of a figure that was not measured.
+_FIGURE_MARK = re.compile(r"<!--([a-z_0-9.]+)(#[a-z_0-9.]+)?-->.*?<!---->")
+#: Text of a figure without a measurement.
 _MISSING = "not measured yet"
 _UNITS = {"us": "µs", "B": "", "1/s": "/s"}
 
@@ -34,31 +34,31 @@ def read_figures(text: str) -> dict[str, Mapping[str, Any]]:
     return {line["name"]: line for line in map(json.loads, text.splitlines())}
 
 
-def fill_in(
+def fill_figures(
     document: str, figures: Mapping[str, Mapping[str, Any]], names: Collection[str] = ()
 ) -> str:
-    """Return a document with the measured figures.
+    """Return the text of a document with the measured figures.
 
     Args:
-        document: the text.
+        document: text of the document.
         figures: measured figures by name.
-        names: of all figures that `make bench` can measure.
+        names: names of all figures that `make bench` can measure.
 
-    Raises KeyError for a name that is neither among the figures nor in `names`.
+    Raises KeyError for a name that is neither in `figures` nor in `names`.
     """
 
-    def show(match: re.Match[str]) -> str:
+    def replace_mark(match: re.Match[str]) -> str:
         name, part = match[1], match[2] or ""
         if name not in figures and name in names:
             return f"<!--{name}{part}-->{_MISSING}<!---->"
-        value, unit = _find(figures[name], part.removeprefix("#"))
-        return f"<!--{name}{part}-->{_text(value, unit)}<!---->"
+        value, unit = _find_value(figures[name], part.removeprefix("#"))
+        return f"<!--{name}{part}-->{_format_value(value, unit)}<!---->"
 
-    return _SHOWN.sub(show, document)
+    return _FIGURE_MARK.sub(replace_mark, document)
 
 
-def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
-    """Return value and unit of a figure, or a number of `detail` such as `cpu_cores.kafka`."""
+def _find_value(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
+    """Return value and unit of a figure, or of a number of `detail` such as `cpu_cores.kafka`."""
     if not part:
         return figure["value"], figure["unit"]
     if part == "least":
@@ -66,7 +66,7 @@ def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
     return reduce(getitem, part.split("."), figure["detail"]), ""
 
 
-def _text(value: float, unit: str) -> str:
+def _format_value(value: float, unit: str) -> str:
     """Return a value with three significant digits and its unit."""
     digits = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     word = _UNITS.get(unit, unit)
@@ -74,14 +74,14 @@ def _text(value: float, unit: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Update the documents; with `--check` only name the outdated ones."""
+    """Update the documents; with `--check` only print the names of outdated documents."""
     figures = read_figures(MEASURED.read_text(encoding="utf-8"))
-    names = benchmarks()
+    names = list_benchmarks()
     differing = 0
     for name in DOCUMENTS:
         path = ROOT / name
         before = path.read_text(encoding="utf-8")
-        after = fill_in(before, figures, names)
+        after = fill_figures(before, figures, names)
         if after != before:
             differing += 1
             print(f"{'differs' if '--check' in arguments else 'wrote'}: {name}")

@@ -1,11 +1,11 @@
 """Time of a round of rebalancing.
 
 `rebalance_round_ms` is a round by thresholds: it classifies all nodes, counts rounds, sorts the hot nodes
-and their pods, and plans all moves, of which the gate passes as many as a round may evict. The time of
-packing changed nodes is separate in `detail`, because a worker packs in the ticks between two rounds.
-The gates of protections and limits are not measured. After each run a check ensures that no target is
-above its high threshold. `.both_strategies` is the round of the default policy, which plans moves by
-risk after the moves by thresholds.
+and their pods, and plans all moves up to the limits of a round. `detail` has the time of packing changed
+nodes, because a worker packs in the ticks between two rounds. The gates of protections and other limits
+are not measured. After each run a check ensures that no target is above its high threshold.
+`.both_strategies` is the round of the default policy, which plans moves by risk after the moves by
+thresholds.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from time import process_time_ns
 
 import numpy as np
 
-from benchmarks.figures import Benchmark, Figure, median_us
+from benchmarks.figures import Benchmark, Figure, measure_median_us
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod
@@ -57,35 +57,34 @@ _VARIANTS = {
 }
 
 
-def _rules(policy: Policy, nodes: int) -> RoundRules:
-    """Return rules that let as many pods leave as a round may evict."""
+def _make_rules(policy: Policy, nodes: int) -> RoundRules:
+    """Return rules with the limits of a round and no other gates."""
     limits, refused = RoundLimits(policy), np.zeros(nodes, dtype=np.bool_)
 
-    def check_pod(held: HeldPod, node: str) -> Gate | None:
+    def check_limits(held: HeldPod, node: str) -> Gate | None:
         gate = limits.check(node, held.pod.namespace)
         if gate is None:
             limits.count(node, held.pod.namespace)
         return gate
 
-    return RoundRules((), lambda _: None, lambda _: refused, check_pod, lambda _: None)
+    return RoundRules((), lambda _: None, lambda _: refused, check_limits, lambda _: None)
 
 
-class BrokenPromise(AssertionError):
+class InvalidPlan(AssertionError):
     """The plan moves a target above its high threshold."""
 
 
-def benchmarks() -> dict[str, Benchmark]:
-    """Return the benchmarks of this module by name."""
+def list_benchmarks() -> dict[str, Benchmark]:
     figures: dict[str, Benchmark] = {}
     for node_fit in (False, True):
         base = "rebalance_round_ms" + (".nodefit" if node_fit else "")
         for name, variant in _VARIANTS.items():
-            full = f"{base}.{name}" if name else base
-            figures[full] = partial(_round, full, variant, node_fit)
+            full_name = f"{base}.{name}" if name else base
+            figures[full_name] = partial(_measure_round, full_name, variant, node_fit)
     return figures
 
 
-def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
+def _measure_round(name: str, variant: _Variant, node_fit: bool) -> Figure:
     policy = Policy.model_validate(
         {
             "rebalance": {
@@ -97,19 +96,19 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
             "plugins": {"balance": variant.balance},
         }
     )
-    inventory = _inventory(variant, policy)
+    inventory = _make_inventory(variant, policy)
     balancer = Balancer(_CLUSTER, inventory, Exclusions(MoveHistory(_CLUSTER, policy), inventory))
-    packed, _ = median_us(lambda _: balancer.refresh(), 1, warmup=0)
+    packed, _ = measure_median_us(lambda _: balancer.refresh(), 1, warmup=0)
     outcomes: list[RoundOutcome] = []
 
     spent: list[int] = []
 
     def step(number: int) -> None:
         began = process_time_ns()
-        outcomes[:] = [balancer.make_round(_NOW_MS, _rules(policy, variant.nodes))]
+        outcomes[:] = [balancer.make_round(_NOW_MS, _make_rules(policy, variant.nodes))]
         spent.append(process_time_ns() - began)
 
-    middle, least = median_us(step, _REPEATS, warmup=3)
+    median_us, min_us = measure_median_us(step, _REPEATS, warmup=3)
     (outcome,) = outcomes
     _check(outcome, inventory)
     detail: dict[str, object] = {
@@ -118,18 +117,18 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
         "hot": len(outcome.pools[0].hot),
         "moves": len(outcome.moves),
         "repeats": _REPEATS,
-        "min_ms": round(least / 1000, 2),
+        "min_ms": round(min_us / 1000, 2),
         "cpu_ms": round(median(spent) / 1e6, 2),
         "packing_us_per_node": round(packed / variant.nodes, 1),
     }
-    return Figure(name, middle / 1000, "ms", detail)
+    return Figure(name, median_us / 1000, "ms", detail)
 
 
-def _inventory(variant: _Variant, policy: Policy) -> Inventory:
+def _make_inventory(variant: _Variant, policy: Policy) -> Inventory:
     inventory = Inventory(policy)
     inventory.advance(_NOW_MS)
     random = np.random.default_rng(1)
-    kinds = [_pod(number) for number in range(_KINDS)]
+    kinds = [_make_pod(number) for number in range(_KINDS)]
     templates = [(kind.pod, kind) for kind in map(kind_of, kinds)]
     hot_every = 100 // variant.hot_percent if variant.hot_percent else 0
     for number in range(variant.nodes):
@@ -169,7 +168,7 @@ def _inventory(variant: _Variant, policy: Policy) -> Inventory:
     return inventory
 
 
-def _pod(kind: int) -> Pod:
+def _make_pod(kind: int) -> Pod:
     requests = {"cpu": f"{400 + 50 * kind}m", "memory": "2Gi"}
     return Pod(
         namespace="default",
@@ -184,14 +183,14 @@ def _pod(kind: int) -> Pod:
 
 
 def _check(outcome: RoundOutcome, inventory: Inventory) -> None:
-    """Raise BrokenPromise if the plan moves a target above a high threshold."""
+    """Raise InvalidPlan if the plan moves a target above a high threshold."""
     added: dict[str, dict[str, int]] = {}
     for move in outcome.moves:
         if move.target is None:
-            raise BrokenPromise(f"the move of {move.held.pod.name} has no target")
-        of_target = added.setdefault(move.target, dict.fromkeys(_HIGH, 0))
+            raise InvalidPlan(f"the move of {move.held.pod.name} has no target")
+        added_usage = added.setdefault(move.target, dict.fromkeys(_HIGH, 0))
         for resource in _HIGH:
-            of_target[resource] += move.usage[resource]
+            added_usage[resource] += move.usage[resource]
     capacity = {"cpu": _CORES * 1000, "memory": _MEMORY}
     for name, amounts in added.items():
         metric = inventory.nodes[name].usage.metric
@@ -199,4 +198,4 @@ def _check(outcome: RoundOutcome, inventory: Inventory) -> None:
         for resource, high in _HIGH.items():
             used = sum(pod.usage[resource] for pod in metric.pods) + amounts[resource]
             if used > int(high * 0.01 * capacity[resource]):
-                raise BrokenPromise(f"{name} would use {used} of {capacity[resource]} {resource}")
+                raise InvalidPlan(f"{name} would use {used} of {capacity[resource]} {resource}")

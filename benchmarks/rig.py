@@ -1,7 +1,7 @@
-"""A broker with a worker, sending and receiving records, CPU and memory of processes, a check of decisions.
+"""A broker with a worker, a sender and a receiver of records, and usage of processes.
 
-Messages are encoded before the measurement, so that the benchmark leaves the CPU to the worker. The
-receiver reads all partitions and notes the arrival time of each record.
+Messages are encoded before the measurement, to leave the CPU to the worker. The receiver reads all
+partitions and adds the time of arrival to each record.
 """
 
 import os
@@ -17,7 +17,7 @@ import orjson
 from confluent_kafka import Producer
 
 from benchmarks import messages
-from benchmarks.figures import Unproven
+from benchmarks.figures import CheckFailed
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
@@ -30,15 +30,13 @@ from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
 from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, place_record
 from schemas.topics.codec import encode
-from simulation.processes import Loadstream, make_worker, run_processes
+from simulation.processes import LoadstreamProcess, make_worker, run_processes
 
-#: Longest time without any answer of the worker.
-PATIENCE_S = 90.0
+#: Longest wait for the next answer of a process.
+TIMEOUT_S = 90.0
 
 
-class Encoded(NamedTuple):
-    """A record that is ready to be sent."""
-
+class EncodedRecord(NamedTuple):
     topic: str
     value: bytes
     target: RecordPlace
@@ -46,8 +44,6 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A received record."""
-
     topic: str
     key: bytes
     value: bytes
@@ -55,10 +51,9 @@ class Arrival:
     """Time of arrival by the monotonic clock."""
 
 
-def to_records(topic: str, messages: Iterable[Any]) -> list[Encoded]:
-    """Return messages as records."""
+def to_records(topic: str, messages: Iterable[Any]) -> list[EncodedRecord]:
     return [
-        Encoded(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
+        EncodedRecord(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
         for message in messages
     ]
 
@@ -71,8 +66,8 @@ class Sender:
         room = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2**21 - 1}
         self._producer: Any = Producer({**settings.librdkafka_options(), **options, **room})
 
-    def hand_over(self, record: Encoded) -> None:
-        """Give a record to the client, which sends it within milliseconds."""
+    def enqueue(self, record: EncodedRecord) -> None:
+        """Queue a record; the client sends queued records within milliseconds."""
         key, partition, at_ms = (
             record.target.key,
             record.target.partition,
@@ -81,13 +76,13 @@ class Sender:
         where = {} if partition is None else {"partition": partition}
         self._producer.produce(record.topic, record.value, key, timestamp=at_ms or 0, **where)
 
-    def send(self, records: Sequence[Encoded]) -> float:
-        """Send all records at once; returns how many the broker acknowledged per second."""
+    def send(self, records: Sequence[EncodedRecord]) -> float:
+        """Send all records; return the number of acknowledged records per second."""
         began = time.perf_counter()
         for record in records:
-            self.hand_over(record)
-        if self._producer.flush(PATIENCE_S):
-            raise Unproven("the broker did not acknowledge all records")
+            self.enqueue(record)
+        if self._producer.flush(TIMEOUT_S):
+            raise CheckFailed("the broker did not acknowledge all records")
         return len(records) / (time.perf_counter() - began)
 
 
@@ -102,7 +97,7 @@ class Receiver:
         from_beginning: bool = False,
         fetch_wait_ms: int = 10,
     ) -> None:
-        """`fetch_wait_ms` is the longest time that a broker waits for a record before it answers."""
+        """`fetch_wait_ms` is the longest time that the broker waits for a record."""
         connection = connect(settings)
         extents = {(t, e.partition): e for t in topics for e in read_topic_extents(connection, t)}
         self._ends = {partition: extent.next_offset for partition, extent in extents.items()}
@@ -119,75 +114,74 @@ class Receiver:
         self._reader.close()
 
     def receive(self, wait_s: float) -> Iterator[Arrival]:
-        """Wait at most `wait_s` for a record, and yield all that came, without deletions."""
+        """Wait at most `wait_s` for a record; yield all received records without tombstones."""
         deadline_s = time.monotonic() + wait_s
         records = self._reader.poll(wait_s)
-        # A poll also returns, without a record, when a partition is read to its end.
+        # A poll also returns without records at the end of a partition.
         while not records and (left_s := deadline_s - time.monotonic()) > 0:
             records = self._reader.poll(left_s)
         at_s = time.monotonic()
         for record in records:
             if isinstance(record, Gap):
-                raise Unproven(str(record))
+                raise CheckFailed(str(record))
             if record.value is not None:
                 yield Arrival(record.topic, record.key or b"", record.value, at_s)
 
     def receive_all(self) -> Iterator[Arrival]:
-        """Yield all records up to the ends that the topics had when this receiver was made."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Yield all records up to the ends of the topics at the creation of this receiver."""
+        deadline = time.monotonic() + TIMEOUT_S
         while not all(self._reader.has_passed(*end) for end in self._ends.items()):
             yield from self.receive(0.2)
             if time.monotonic() > deadline:
-                raise Unproven(
+                raise CheckFailed(
                     f"{', '.join(sorted({t for t, _ in self._ends}))}: not read to the end"
                 )
 
 
 def check_decisions(decisions: Iterable[Arrival], expected: set[str], nodes: int) -> None:
-    """Raises Unproven unless every pod in `expected` was placed exactly once.
+    """Raise CheckFailed unless every pod in `expected` was placed exactly once.
 
     Args:
-        decisions: the records of decisions.
-        expected: names of the pods that have a request.
-        nodes: number of nodes in each decision, none of which may be stale.
+        decisions: records of decisions.
+        expected: names of the pods with a request.
+        nodes: expected number of nodes in each decision; no node may be stale.
     """
     placed: set[str] = set()
     for arrival in decisions:
         decision = orjson.loads(arrival.value)
         name = decision["pod"]["name"]
         if decision["outcome"] != "placed" or decision["nodes"] != nodes:
-            raise Unproven(f"{name} was not placed among {nodes} nodes: {arrival.value[:500]!r}")
+            raise CheckFailed(f"{name} was not placed among {nodes} nodes: {arrival.value[:500]!r}")
         if decision["stale_nodes"]:
-            raise Unproven(f"the decision of {name} has {decision['stale_nodes']} stale nodes")
+            raise CheckFailed(f"the decision of {name} has {decision['stale_nodes']} stale nodes")
         if name in placed:
-            raise Unproven(f"{name} was placed twice")
+            raise CheckFailed(f"{name} was placed twice")
         placed.add(name)
     if placed != expected:
         lost, strange = expected - placed, placed - expected
-        raise Unproven(f"{len(lost)} requests have no decision; {len(strange)} have no request")
+        raise CheckFailed(f"{len(lost)} requests have no decision; {len(strange)} have no request")
 
 
 BrokerKind = Literal["kafka", "embedded"]
 
-#: Changelog with the row that has the offsets of the cluster stage.
+#: Changelog with the offsets of the cluster stage.
 _POSITIONS = changelog_name(TABLE_OF_KIND[PARTITION])
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU and memory of a process."""
+    """CPU and memory of a process since its start."""
 
     cpu_s: float
-    """User and system CPU time since the start of the process."""
+    """User and system CPU time."""
     queued_s: float
-    """Time since the start that ready threads waited for a core."""
+    """Time that runnable threads waited for a core."""
     rss_mib: float
     """Current resident memory."""
 
 
 def read_usage(pid: int) -> Usage:
-    """Return CPU and memory of a process so far."""
     # The name of the process, in brackets, may contain blanks.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     pages = int(fields[21])
@@ -205,13 +199,13 @@ class Rig:
     def __init__(self, settings: KafkaSettings, directory: Path, broker_pid: int | None) -> None:
         self.settings = settings
         self.broker_pid = broker_pid
-        """The broker's process; none for the embedded broker, which is part of this process."""
+        """Process id of the broker; None for the embedded broker, which is in this process."""
         self.sender = Sender(settings)
         self._directory = directory
         self._workers = 0
 
     @contextmanager
-    def run_worker(self, stages: str) -> Iterator[Loadstream]:
+    def run_worker(self, stages: str) -> Iterator[LoadstreamProcess]:
         """Run a worker with these stages, default settings and an empty directory."""
         self._workers += 1
         settings = {
@@ -222,59 +216,61 @@ class Rig:
         with run_processes([process]):
             yield process
 
-    def describe_cluster(
-        self, worker: Loadstream, nodes: int, *, pods_per_node: int = 0, seed: int = 1
+    def send_cluster(
+        self, worker: LoadstreamProcess, nodes: int, *, pods_per_node: int = 0
     ) -> None:
-        """Send nodes, pods and metrics, and wait until the worker has applied all of them."""
+        """Send nodes, pods and metrics, and wait until the worker has applied all records."""
         counts = {"node-state": nodes, "pod-lifecycle": nodes * pods_per_node}
         with Receiver(self.settings, [_POSITIONS, "dead-letters"]) as receiver:
-            self.sender.send(to_records("node-state", messages.node_states(nodes)))
-            pods = messages.running_pods(nodes, pods_per_node)
+            self.sender.send(to_records("node-state", messages.make_node_states(nodes)))
+            pods = messages.make_running_pods(nodes, pods_per_node)
             self.sender.send(to_records("pod-lifecycle", pods))
             self._wait_until_applied(worker, receiver, counts)
-            # Metrics are sent last, because a metric is valid for three minutes only.
-            self.sender.send(to_records("node-metrics", messages.node_metrics(nodes, seed)))
+            # Metrics are last, because a metric is only valid for three minutes.
+            self.sender.send(to_records("node-metrics", messages.make_node_metrics(nodes)))
             self._wait_until_applied(worker, receiver, {"node-metrics": nodes})
 
     def _wait_until_applied(
-        self, worker: Loadstream, receiver: Receiver, counts: dict[str, int]
+        self, worker: LoadstreamProcess, receiver: Receiver, counts: dict[str, int]
     ) -> None:
-        """Wait until the worker has applied `counts` records of each topic, all of one partition."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Wait until the worker has applied `counts` records of each topic, all in one partition."""
+        deadline = time.monotonic() + TIMEOUT_S
         applied: dict[str, int] = {}
         while any(applied.get(topic, -1) < count - 1 for topic, count in counts.items()):
             for arrival in receive(receiver, worker):
                 if arrival.topic == _POSITIONS and kind_of_key(arrival.key.decode()) == PARTITION:
                     for topic, offset in orjson.loads(arrival.value)["offsets"].items():
                         applied[topic] = max(applied.get(topic, -1), offset)
-                    deadline = time.monotonic() + PATIENCE_S
+                    deadline = time.monotonic() + TIMEOUT_S
             if time.monotonic() > deadline:
-                raise Unproven(
+                raise CheckFailed(
                     f"applied offsets {applied}; expected {counts}; {worker.describe_log()}"
                 )
 
     def read_values(self, topics: Iterable[str]) -> Iterator[bytes]:
-        """Yield all values of these topics so far, partition by partition."""
+        """Yield all current values of topics, partition by partition."""
         with Receiver(self.settings, list(topics), from_beginning=True) as receiver:
             yield from (arrival.value for arrival in receiver.receive_all())
 
     def count_bytes(self, topics: Iterable[str]) -> int:
-        """Return the uncompressed bytes of all values in these topics so far."""
+        """Return the uncompressed size of all current values of topics."""
         return sum(map(len, self.read_values(topics)))
 
 
-def receive(receiver: Receiver, worker: Loadstream, wait_s: float = 0.2) -> Iterator[Arrival]:
-    """Yield new records; raises Unproven at a dead letter and ProcessDied if the worker has ended."""
+def receive(
+    receiver: Receiver, worker: LoadstreamProcess, wait_s: float = 0.2
+) -> Iterator[Arrival]:
+    """Yield new records. Raises CheckFailed for a dead letter, and ProcessDied if the worker has ended."""
     worker.check()
     for arrival in receiver.receive(wait_s):
         if arrival.topic == "dead-letters":
-            raise Unproven(f"a dead letter came: {arrival.value[:500]!r}")
+            raise CheckFailed(f"found a dead letter: {arrival.value[:500]!r}")
         yield arrival
 
 
 @contextmanager
 def start_rig(kind: BrokerKind) -> Iterator[Rig]:
-    """Start a broker with all topics, which are empty."""
+    """Start a broker with empty topics."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loadstream-")))
         broker: Any

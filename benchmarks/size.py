@@ -1,9 +1,9 @@
-"""`python -m benchmarks.size [--check]`: the size of the project, one line per count.
+"""`python -m benchmarks.size [--check]`: prints the size of the project, one line per count.
 
-Lines are counted in Python files, with comments and blank lines, and words in Markdown files that
-are written by hand, without the pages of `benchmarks.reference` and reports of
-`loadstream closed-loop`. `size_limits.json` in this folder has the limits. `--check` exits with 1 if
-a count exceeds its limit. Limits are only lowered: a change that reduces a count also lowers its limit.
+Lines are those of Python files, including comments and blank lines. Words are those of Markdown files,
+except generated pages of `benchmarks.reference` and `loadstream closed-loop`. `--check` exits with 1 if a
+count exceeds its limit in `size_limits.json`. Limits are only lowered: a change that reduces a count also
+lowers its limit.
 """
 
 import importlib
@@ -54,14 +54,13 @@ def main(arguments: list[str]) -> int:
     for name in exceeded:
         print(
             f"{name}: {counts[name]} exceeds the limit {limits[name]} in {LIMITS.name}: "
-            "remove something else, or say in the commit why the limit has to rise",
+            "remove something else, or explain in the commit why the limit must rise",
             file=sys.stderr,
         )
     return 1 if exceeded else 0
 
 
 def measure() -> dict[str, int]:
-    """Return every count by its name."""
     modules = _count_modules()
     return {
         "lines of the product": _count_lines(PRODUCT) - _count_lines(SIMULATION_COMMANDS),
@@ -83,8 +82,8 @@ def measure() -> dict[str, int]:
     }
 
 
-def _files(pattern: str, *folders: str) -> list[Path]:
-    """Return the files of the repository, without those that git ignores."""
+def _list_files(pattern: str, *folders: str) -> list[Path]:
+    """Return the files of the repository that git does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
     result = subprocess.run(  # noqa: S603 - our own arguments
         command, cwd=ROOT, capture_output=True, text=True, check=True
@@ -94,18 +93,20 @@ def _files(pattern: str, *folders: str) -> list[Path]:
 
 
 def _count_lines(folders: Iterable[str]) -> int:
-    return sum(len(path.read_text().splitlines()) for path in _files("*.py", *folders))
+    return sum(len(path.read_text().splitlines()) for path in _list_files("*.py", *folders))
 
 
 def _count_words() -> int:
-    texts = (path.read_text() for path in _files("*.md"))
+    texts = (path.read_text() for path in _list_files("*.md"))
     written = (text for text in texts if not text.startswith(GENERATED) and REPORT not in text)
     return sum(len(text.split()) for text in written)
 
 
 def _count_modules() -> Counter[str]:
     """Return the number of modules in each folder of the product, without `__init__.py`."""
-    modules = (path for path in _files("*.py", *PRODUCT, *SIMULATION) if path.stem != "__init__")
+    modules = (
+        path for path in _list_files("*.py", *PRODUCT, *SIMULATION) if path.stem != "__init__"
+    )
     return Counter(str(path.parent.relative_to(ROOT)) for path in modules)
 
 

@@ -1,14 +1,15 @@
 """One worker behind a broker: throughput, latency, and recovery after kill -9.
 
-Throughput is measured on a backlog, so the worker is always busy. The time is from the first record
-sent to the last answer received, so it includes producing the backlog.
+Throughput is measured on a backlog, so the worker is always busy. The time is from the first sent record
+to the last received answer, so it includes producing the backlog.
 
-Latency is measured with requests at an even pace, from handing a request to the producer to receiving
-its decision: two trips through the broker, and the journal's acknowledgement. The time of a late request
-begins when the request was due, so a stall of the benchmark is not hidden. The benchmark sleeps
-`_STEP_S` between two steps to leave the cores to broker and worker; latencies include this time.
+Latency is measured at a constant rate of requests, from queuing a request in the producer to receiving the
+decision: two trips through the broker, and the acknowledgement of the journal. If the benchmark sends a
+request late, the time starts when the request was due, so latencies include stalls of the benchmark. The
+benchmark sleeps `_STEP_S` between two steps to leave the cores to broker and worker; latencies include
+this time.
 
-Recovery is the time from the start of a new worker, on a large cluster, to its first decision.
+Recovery is the time from the start of a new worker to its first decision, on a large cluster.
 """
 
 import time
@@ -20,12 +21,12 @@ import numpy as np
 import orjson
 
 from benchmarks import messages
-from benchmarks.figures import Figure, Unproven
+from benchmarks.figures import CheckFailed, Figure
 from benchmarks.rig import (
-    PATIENCE_S,
+    TIMEOUT_S,
     Arrival,
     BrokerKind,
-    Encoded,
+    EncodedRecord,
     Receiver,
     Rig,
     check_decisions,
@@ -36,11 +37,11 @@ from benchmarks.rig import (
 )
 from connectors.kafka.topics import changelog_name
 from schemas.storage.tables import WINDOWS
-from simulation.processes import Loadstream
+from simulation.processes import LoadstreamProcess
 
 NODES = 5_000
 PODS_PER_SAMPLE = 30
-#: Share of the answers at the beginning and at the end that `steady_per_s` leaves out.
+#: `steady_per_s` leaves out this share of the answers at the beginning and at the end.
 _EDGE = 0.1
 
 
@@ -48,17 +49,17 @@ _EDGE = 0.1
 def measure_decisions(
     kind: BrokerKind, requests: int, pods_per_node: int, kinds: int = messages.KINDS
 ) -> dict[str, Any]:
-    """Send requests of `kinds` kinds and receive the decisions; count their bytes in the journal."""
-    with start_rig(kind) as bench, bench.run_worker("cluster") as worker:
-        bench.describe_cluster(worker, NODES, pods_per_node=pods_per_node)
-        _warm_up(bench, worker)
-        before = _journal_bytes(bench)
-        requested = (messages.request(number, kinds) for number in range(requests))
+    """Send requests of `kinds` kinds, receive the decisions, and count the journal's bytes."""
+    with start_rig(kind) as rig, rig.run_worker("cluster") as worker:
+        rig.send_cluster(worker, NODES, pods_per_node=pods_per_node)
+        _warm_up(rig, worker)
+        before = _count_journal_bytes(rig)
+        requested = (messages.make_request(number, kinds) for number in range(requests))
         records = to_records("scheduling-requests", requested)
-        arrivals, measured = _send_through(bench, worker, records, "placement-decisions", requests)
+        arrivals, measured = _send_through(rig, worker, records, "placement-decisions", requests)
         check_decisions(arrivals, {f"asking-{n}" for n in range(requests)}, NODES)
         measured |= {"nodes": NODES, "pods_per_node": pods_per_node, "kinds": kinds}
-        measured["bytes_per_record"] = round((_journal_bytes(bench) - before) / requests)
+        measured["bytes_per_record"] = round((_count_journal_bytes(rig) - before) / requests)
     return measured
 
 
@@ -66,65 +67,67 @@ def measure_decisions(
 def measure_samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]:
     """Send usage samples of 30 pods each, receive node metrics, and count the changelog's bytes."""
     metrics = nodes * ((rounds - 1) // messages.SAMPLES_PER_METRIC)
-    with start_rig(kind) as bench, bench.run_worker("aggregate") as worker:
-        records = to_records("node-usage", messages.usage_samples(nodes, rounds, PODS_PER_SAMPLE))
-        # After the first round the worker has its partitions, and a window for every node.
+    with start_rig(kind) as rig, rig.run_worker("aggregate") as worker:
+        records = to_records(
+            "node-usage", messages.make_usage_samples(nodes, rounds, PODS_PER_SAMPLE)
+        )
+        # After the first round, the worker has its partitions and a window for every node.
         changelog = changelog_name(WINDOWS)
-        with Receiver(bench.settings, [changelog]) as receiver:
-            bench.sender.send(records[:nodes])
-            deadline = time.monotonic() + PATIENCE_S
+        with Receiver(rig.settings, [changelog]) as receiver:
+            rig.sender.send(records[:nodes])
+            deadline = time.monotonic() + TIMEOUT_S
             while not list(receive(receiver, worker)):
                 if time.monotonic() > deadline:
-                    raise Unproven(f"no sample was applied; {worker.describe_log()}")
-        arrivals, measured = _send_through(bench, worker, records[nodes:], "node-metrics", metrics)
+                    raise CheckFailed(f"no sample was applied; {worker.describe_log()}")
+        arrivals, measured = _send_through(rig, worker, records[nodes:], "node-metrics", metrics)
         measured |= {
             "pods_per_sample": PODS_PER_SAMPLE,
             "sample_bytes": sum(len(record.value) for record in records) // len(records),
             "metrics": len(arrivals),
         }
-        measured["bytes_per_record"] = round(bench.count_bytes([changelog]) / len(records))
+        measured["bytes_per_record"] = round(rig.count_bytes([changelog]) / len(records))
     return measured
 
 
-def _figure(name: str, key: str, unit: str, measure: Callable[[], dict[str, Any]]) -> Figure:
-    """Return one figure of a run; figures with the same `measure` share a run."""
+def _make_figure(name: str, key: str, unit: str, measure: Callable[[], dict[str, Any]]) -> Figure:
+    """Return one figure of a run. Figures with the same `measure` share one run."""
     measured = measure()
     return Figure(name, measured[key], unit, measured)
 
 
-def _journal_bytes(bench: Rig) -> int:
+def _count_journal_bytes(rig: Rig) -> int:
     # The embedded broker drops old records of the journal, so a difference would be wrong.
-    return bench.count_bytes(["journal"]) if bench.broker_pid else 0
+    return rig.count_bytes(["journal"]) if rig.broker_pid else 0
 
 
-def _broker_cpu_s(bench: Rig) -> float:
-    return read_usage(bench.broker_pid).cpu_s if bench.broker_pid else 0.0
+def _read_broker_cpu_s(rig: Rig) -> float:
+    return read_usage(rig.broker_pid).cpu_s if rig.broker_pid else 0.0
 
 
 def _send_through(
-    bench: Rig, worker: Loadstream, records: list[Encoded], answers: str, expected: int
+    rig: Rig, worker: LoadstreamProcess, records: list[EncodedRecord], answers: str, expected: int
 ) -> tuple[list[Arrival], dict[str, Any]]:
-    """Send all records, wait for `expected` answers, and check that no more come."""
+    """Send all records, receive `expected` answers, and check that no further answer follows."""
     arrivals: list[Arrival] = []
-    with Receiver(bench.settings, [answers, "dead-letters"]) as receiver:
+    with Receiver(rig.settings, [answers, "dead-letters"]) as receiver:
         before = read_usage(worker.pid or 0)
-        broker_before_s = _broker_cpu_s(bench)
+        broker_before_s = _read_broker_cpu_s(rig)
         began = time.monotonic()
-        producer_per_s = bench.sender.send(records)
+        producer_per_s = rig.sender.send(records)
         while len(arrivals) < expected:
             new = list(receive(receiver, worker))
             arrivals += new
             last_s = arrivals[-1].at_s if arrivals else began
-            if not new and time.monotonic() > last_s + PATIENCE_S:
-                counts = f"{len(arrivals)} of {expected} records came in {answers}"
-                raise Unproven(f"{counts}; {worker.describe_log()}")
+            if not new and time.monotonic() > last_s + TIMEOUT_S:
+                counts = f"received {len(arrivals)} of {expected} records of {answers}"
+                raise CheckFailed(f"{counts}; {worker.describe_log()}")
         seconds = arrivals[-1].at_s - began
-        after, broker_cpu_s = read_usage(worker.pid or 0), _broker_cpu_s(bench) - broker_before_s
+        after, broker_cpu_s = read_usage(worker.pid or 0), _read_broker_cpu_s(rig) - broker_before_s
         arrivals += receive(receiver, worker, wait_s=1.5)
     if len(arrivals) != expected:
-        raise Unproven(f"{len(arrivals)} records came in {answers}; expected {expected}")
-    inner = arrivals[int(expected * _EDGE) : int(expected * (1 - _EDGE))]
-    steady_s = inner[-1].at_s - inner[0].at_s
+        raise CheckFailed(f"received {len(arrivals)} records of {answers}; expected {expected}")
+    steady_arrivals = arrivals[int(expected * _EDGE) : int(expected * (1 - _EDGE))]
+    steady_s = steady_arrivals[-1].at_s - steady_arrivals[0].at_s
     measured: dict[str, Any] = {
         "records": len(records),
         "per_s": round(len(records) / seconds, 1),
@@ -132,7 +135,7 @@ def _send_through(
         "steady_per_s": round(len(records) * (1 - 2 * _EDGE) / steady_s) if steady_s else None,
         "worker_cpu_us_per_record": round((after.cpu_s - before.cpu_s) / len(records) * 1e6, 1),
         "worker_cpu_share": round((after.cpu_s - before.cpu_s) / seconds, 2),
-        # In this share of the time a thread of the worker waited for a core.
+        # Share of the time in which a thread of the worker waited for a core.
         "worker_queued_share": round((after.queued_s - before.queued_s) / seconds, 2),
         "broker_cpu_us_per_record": round(broker_cpu_s / len(records) * 1e6, 1),
         "producer_per_s": round(producer_per_s),
@@ -141,11 +144,11 @@ def _send_through(
     return arrivals, measured
 
 
-def _warm_up(bench: Rig, worker: Loadstream, requests: int = 200) -> None:
-    """Send requests of other pods, and receive their decisions, before the measurement."""
+def _warm_up(rig: Rig, worker: LoadstreamProcess, requests: int = 200) -> None:
+    """Before the measurement, send requests of other pods and receive their decisions."""
     numbers = range(-requests, 0)
-    records = to_records("scheduling-requests", map(messages.request, numbers))
-    arrivals, _ = _send_through(bench, worker, records, "placement-decisions", requests)
+    records = to_records("scheduling-requests", map(messages.make_request, numbers))
+    arrivals, _ = _send_through(rig, worker, records, "placement-decisions", requests)
     check_decisions(arrivals, {f"asking-{n}" for n in numbers}, NODES)
 
 
@@ -169,46 +172,48 @@ _FIGURES = (
 )
 
 _SECONDS = 15
-#: Time between two steps, each of which sends due requests and receives decisions.
+#: Time between two steps. A step sends due requests and receives decisions.
 _STEP_S = 0.002
-#: Requests of the first seconds are not counted, because rankings and connections are new then.
+#: Requests of the first seconds are not counted, because rankings and connections are new.
 _WARMUP_S = 3
 
 
-def latency(name: str, kind: BrokerKind, per_s: int, percentile: int) -> Figure:
-    """Return one percentile of the time from request to decision; one run has all percentiles."""
+def measure_latency(name: str, kind: BrokerKind, per_s: int, percentile: int) -> Figure:
+    """Return a percentile of the time from request to decision. All percentiles share one run."""
     measured = _measure_latency(kind, per_s)
     return Figure(name, measured[f"p{percentile}_ms"], "ms", measured)
 
 
 @cache
 def _measure_latency(kind: BrokerKind, per_s: int) -> dict[str, Any]:
-    with start_rig(kind) as bench, bench.run_worker("cluster") as worker:
-        bench.describe_cluster(worker, NODES)
+    with start_rig(kind) as rig, rig.run_worker("cluster") as worker:
+        rig.send_cluster(worker, NODES)
         count = per_s * (_SECONDS + _WARMUP_S)
-        records = to_records("scheduling-requests", map(messages.request, range(count)))
+        records = to_records("scheduling-requests", map(messages.make_request, range(count)))
         due: list[float] = []
         arrivals: list[Arrival] = []
-        with Receiver(bench.settings, ["placement-decisions", "dead-letters"]) as receiver:
+        with Receiver(rig.settings, ["placement-decisions", "dead-letters"]) as receiver:
             before, bench_before_s = read_usage(worker.pid or 0), time.process_time()
-            broker_before_s = _broker_cpu_s(bench)
+            broker_before_s = _read_broker_cpu_s(rig)
             began = time.monotonic()
             while len(arrivals) < count:
                 now = time.monotonic()
                 while len(due) < count and began + len(due) / per_s <= now:
-                    bench.sender.hand_over(records[len(due)])
+                    rig.sender.enqueue(records[len(due)])
                     due.append(began + len(due) / per_s)
                 time.sleep(_STEP_S)
                 arrivals += receive(receiver, worker, 0.0)
-                if now > due[-1] + PATIENCE_S:
-                    counts = f"{len(arrivals)} of {count} decisions came"
-                    raise Unproven(f"{counts}; {worker.describe_log()}")
+                if now > due[-1] + TIMEOUT_S:
+                    counts = f"received {len(arrivals)} of {count} decisions"
+                    raise CheckFailed(f"{counts}; {worker.describe_log()}")
             after, bench_s = read_usage(worker.pid or 0), time.process_time() - bench_before_s
-            broker_s = _broker_cpu_s(bench) - broker_before_s
+            broker_s = _read_broker_cpu_s(rig) - broker_before_s
             arrivals += receive(receiver, worker, 1.0)
     check_decisions(arrivals, {f"asking-{n}" for n in range(count)}, NODES)
-    waited_ms = np.array([(arrival.at_s - due[_number(arrival)]) * 1000 for arrival in arrivals])
-    counted = waited_ms[[_number(arrival) >= per_s * _WARMUP_S for arrival in arrivals]]
+    waited_ms = np.array(
+        [(arrival.at_s - due[_read_number(arrival)]) * 1000 for arrival in arrivals]
+    )
+    counted = waited_ms[[_read_number(arrival) >= per_s * _WARMUP_S for arrival in arrivals]]
     return {
         "requests_per_s": per_s,
         "seconds": _SECONDS,
@@ -224,7 +229,7 @@ def _measure_latency(kind: BrokerKind, per_s: int) -> dict[str, Any]:
     }
 
 
-def _number(arrival: Arrival) -> int:
+def _read_number(arrival: Arrival) -> int:
     return int(orjson.loads(arrival.value)["pod"]["name"].rpartition("-")[2])
 
 
@@ -237,30 +242,30 @@ _VARIANTS: tuple[tuple[str, BrokerKind, int], ...] = (
 _PODS_PER_NODE = 30
 
 
-def recovery(name: str, key: str, unit: str) -> Figure:
-    """Return the time from the start of a second worker to its decision, or its memory then."""
+def measure_recovery(name: str, key: str, unit: str) -> Figure:
+    """Return a figure of the recovery: time to the first decision, or memory of the new worker."""
     measured = _measure_recovery()
     return Figure(name, measured[key], unit, measured)
 
 
 @cache
 def _measure_recovery() -> dict[str, Any]:
-    with start_rig("kafka") as bench:
-        with bench.run_worker("cluster") as first:
-            bench.describe_cluster(first, NODES, pods_per_node=_PODS_PER_NODE)
+    with start_rig("kafka") as rig:
+        with rig.run_worker("cluster") as first:
+            rig.send_cluster(first, NODES, pods_per_node=_PODS_PER_NODE)
             before = read_usage(first.pid or 0)
             first.kill()
-        bench.sender.send(to_records("scheduling-requests", [messages.request(0)]))
+        rig.sender.send(to_records("scheduling-requests", [messages.make_request(0)]))
         arrivals: list[Arrival] = []
         with Receiver(
-            bench.settings, ["placement-decisions", "dead-letters"], from_beginning=True
+            rig.settings, ["placement-decisions", "dead-letters"], from_beginning=True
         ) as receiver:
             began = time.monotonic()
-            with bench.run_worker("cluster") as second:
+            with rig.run_worker("cluster") as second:
                 while not arrivals:
                     arrivals += receive(receiver, second)
-                    if time.monotonic() > began + PATIENCE_S:
-                        raise Unproven(f"no decision came; {second.describe_log()}")
+                    if time.monotonic() > began + TIMEOUT_S:
+                        raise CheckFailed(f"received no decision; {second.describe_log()}")
                 after = read_usage(second.pid or 0)
         check_decisions(arrivals, {"asking-0"}, NODES)
         seconds = arrivals[0].at_s - began
@@ -278,18 +283,18 @@ def _measure_recovery() -> dict[str, Any]:
 #: All figures of this module, by name.
 BENCHMARKS = {
     **{
-        f"{base}{variant}": partial(_figure, f"{base}{variant}", key, unit, measure)
+        f"{base}{variant}": partial(_make_figure, f"{base}{variant}", key, unit, measure)
         for base, key, unit, runs in _FIGURES
         for variant, measure in runs.items()
         if unit != "B" or variant != ".embedded"
     },
     **{
         f"decision_latency_p{percentile}_ms{variant}": partial(
-            latency, f"decision_latency_p{percentile}_ms{variant}", kind, per_s, percentile
+            measure_latency, f"decision_latency_p{percentile}_ms{variant}", kind, per_s, percentile
         )
         for variant, kind, per_s in _VARIANTS
         for percentile in (50, 99)
     },
-    "recovery_s": partial(recovery, "recovery_s", "seconds", "s"),
-    "worker_rss_mib": partial(recovery, "worker_rss_mib", "rss_mib", "MiB"),
+    "recovery_s": partial(measure_recovery, "recovery_s", "seconds", "s"),
+    "worker_rss_mib": partial(measure_recovery, "worker_rss_mib", "rss_mib", "MiB"),
 }

@@ -1,15 +1,15 @@
 """Cost of listing the pods of a cluster, and of measuring its nodes.
 
-One process imitates API server and kubelets (`played_cluster`), the broker is a real Kafka, and the
-processes of loadstream are started as a user starts them:
+One process imitates API server and kubelets (`fake_cluster`). The broker is a real Kafka, and loadstream
+runs as the processes of a user:
 
-    watch_list_pods_per_s    pods per second in a full list by `watch`, from the first record to the last
-    collect_nodes_per_s      nodes that one `collect` measures when 1,000 are due each second
-    collect_cpu_cores        CPU of `collect`, with 30,000 pods on 1,000 nodes, each measured every
-                             10 s; `detail` has the CPU of every process, also of a worker
+    watch_list_pods_per_s    pods per second in a full list by `watch`, from the first to the last record
+    collect_nodes_per_s      nodes per second that one `collect` measures when 1,000 are due each second
+    collect_cpu_cores        CPU of `collect`, with 30,000 pods on 1,000 nodes, measured every 10 s;
+                             `detail` has the CPU of every process, including a worker
 
-The measurement of `collect` begins when all lists are complete and every node was measured twice.
-Pods do not change during it.
+The measurement of `collect` begins when all lists are complete and every node was measured twice. Pods do
+not change during the measurement.
 """
 
 import subprocess
@@ -26,19 +26,19 @@ from typing import Any
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, read_cpu, start_and_stop
-from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import PATIENCE_S, Receiver, Rig, read_usage, start_rig
+from benchmarks.cluster_rig import FETCH_WAIT_MS, read_cpu
+from benchmarks.figures import CheckFailed, Figure
+from benchmarks.rig import TIMEOUT_S, Receiver, Rig, read_usage, start_rig
 from connectors.process.child_process import Guard
-from simulation.processes import Loadstream, make_duty, make_environment
+from simulation.processes import LoadstreamProcess, make_duty, make_environment, run_processes
 
 _KUBECONFIG = """
 apiVersion: v1
 kind: Config
-clusters: [{{name: played, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+clusters: [{{name: fake_cluster, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
 users: [{{name: nobody, user: {{token: none}}}}]
-contexts: [{{name: played, context: {{cluster: played, user: nobody}}}}]
-current-context: played
+contexts: [{{name: fake_cluster, context: {{cluster: fake_cluster, user: nobody}}}}]
+current-context: fake_cluster
 """
 _SOURCES = """
 sources:
@@ -46,76 +46,78 @@ sources:
     interval: {interval}
     url: "http://127.0.0.1:{port}/kubelet/{{node}}"
 """
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
-class PlayedRig:
-    """A broker, a played cluster, and a directory for the files of processes."""
+class FakeClusterRig:
+    """A broker, a fake cluster, and a directory for the files of processes."""
 
-    def __init__(self, rig: Rig, directory: Path, port: int, played_pid: int) -> None:
+    def __init__(self, rig: Rig, directory: Path, port: int, fake_cluster_pid: int) -> None:
         self.rig = rig
-        self.played_pid = played_pid
+        self.fake_cluster_pid = fake_cluster_pid
         self._directory = directory
         self._port = port
         self._kubeconfig = directory / "kubeconfig"
         self._kubeconfig.write_text(_KUBECONFIG.format(port=port))
 
-    def make_duty(self, name: str, interval: str = "") -> Loadstream:
-        """Return a process of this duty; only `collect` has an `interval`."""
-        more = []
+    def make_duty(self, name: str, interval: str = "") -> LoadstreamProcess:
+        """Return a process of a duty; only `collect` has an `interval`."""
+        options = []
         if interval:
             sources = self._directory / "sources.yaml"
             sources.write_text(_SOURCES.format(port=self._port, interval=interval))
-            more = ["--sources", str(sources)]
+            options = ["--sources", str(sources)]
         settings = make_environment(self.rig.settings)
-        return make_duty(self._directory, name, messages.CLUSTER, self._kubeconfig, settings, more)
+        return make_duty(
+            self._directory, name, messages.CLUSTER, self._kubeconfig, settings, options
+        )
 
 
 @contextmanager
-def _play_cluster(nodes: int, pods_per_node: int) -> Iterator[PlayedRig]:
+def _start_fake_cluster(nodes: int, pods_per_node: int) -> Iterator[FakeClusterRig]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="loadstream-")))
         sizes = str(nodes), str(pods_per_node)
-        command = [sys.executable, "-m", "benchmarks.played_cluster", *sizes]
-        played = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - ours
-        stack.enter_context(played)
-        stack.callback(played.kill)
-        stack.callback(Guard(played).dismiss)
-        port_line = played.stdout.readline() if played.stdout else b""
+        command = [sys.executable, "-m", "benchmarks.fake_cluster", *sizes]
+        fake_cluster = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - ours
+        stack.enter_context(fake_cluster)
+        stack.callback(fake_cluster.kill)
+        stack.callback(Guard(fake_cluster).dismiss)
+        port_line = fake_cluster.stdout.readline() if fake_cluster.stdout else b""
         if not port_line:
-            raise Unproven("the played cluster ended before it printed its port")
-        bench = stack.enter_context(start_rig("kafka"))
-        yield PlayedRig(bench, directory, int(port_line), played.pid)
+            raise CheckFailed("the fake cluster ended before it printed its port")
+        rig = stack.enter_context(start_rig("kafka"))
+        yield FakeClusterRig(rig, directory, int(port_line), fake_cluster.pid)
 
 
 @cache
 def measure_listing(nodes: int, pods_per_node: int) -> dict[str, Any]:
-    """Measure a full list from its first record to its last."""
+    """Measure a full list from its first to its last record."""
     count = nodes * pods_per_node
     topics = ["pod-lifecycle", "node-state"]
-    with _play_cluster(nodes, pods_per_node) as played_rig:
-        watch = played_rig.make_duty("watch")
-        receiver = Receiver(played_rig.rig.settings, topics, fetch_wait_ms=FETCH_WAIT_MS)
-        with receiver, start_and_stop({"watch": watch}):
+    with _start_fake_cluster(nodes, pods_per_node) as fake_rig:
+        watch = fake_rig.make_duty("watch")
+        receiver = Receiver(fake_rig.rig.settings, topics, fetch_wait_ms=FETCH_WAIT_MS)
+        with receiver, run_processes([watch]):
             seen: Counter[str] = Counter()
             ends = first_s = last_s = 0.0
-            deadline_s = time.monotonic() + PATIENCE_S
+            deadline_s = time.monotonic() + TIMEOUT_S
             while ends < len(topics):
-                for arrival in receiver.receive(_LOOK_S):
+                for arrival in receiver.receive(_POLL_S):
                     first_s, last_s = first_s or arrival.at_s, arrival.at_s
-                    deadline_s = last_s + PATIENCE_S
+                    deadline_s = last_s + TIMEOUT_S
                     seen[arrival.topic] += 1
                     ends += b'"list-end"' in arrival.value[:200]
                 watch.check()
                 if time.monotonic() > deadline_s:
-                    raise Unproven(f"only {seen} records came; {watch.output()[-500:]}")
+                    raise CheckFailed(f"received only {seen} records; {watch.output()[-500:]}")
             if watch.pid is None:
-                raise Unproven("the watch has ended by itself")
+                raise CheckFailed("the watch has ended by itself")
             used = read_usage(watch.pid)
-            # Records that one call received have equal times, and took at most `_LOOK_S`.
-            took_s = max(last_s - first_s, _LOOK_S)
+            # All records of one call have the same time, although the call may take `_POLL_S`.
+            took_s = max(last_s - first_s, _POLL_S)
     if seen["pod-lifecycle"] < count or seen["node-state"] < nodes:
-        raise Unproven(f"{seen} records came of {count} pods and {nodes} nodes")
+        raise CheckFailed(f"received {seen} records of {count} pods and {nodes} nodes")
     return {
         "nodes": nodes,
         "pods": count,
@@ -132,31 +134,31 @@ def measure_collecting(
 ) -> dict[str, Any]:
     """Measure all nodes for `seconds`, with or without the other processes of loadstream."""
     with ExitStack() as stack:
-        played_rig = stack.enter_context(_play_cluster(nodes, pods_per_node))
-        processes = {"collect": played_rig.make_duty("collect", interval)}
+        fake_rig = stack.enter_context(_start_fake_cluster(nodes, pods_per_node))
+        processes = {"collect": fake_rig.make_duty("collect", interval)}
         pids: dict[str, int | None] = {}
         if with_others:
-            processes |= {name: played_rig.make_duty(name) for name in ("watch", "bind", "evict")}
-            worker = stack.enter_context(played_rig.rig.run_worker("all"))
+            processes |= {name: fake_rig.make_duty(name) for name in ("watch", "bind", "evict")}
+            worker = stack.enter_context(fake_rig.rig.run_worker("all"))
             pids["worker"] = worker.pid
-        stack.enter_context(start_and_stop(processes))
-        receiver = Receiver(played_rig.rig.settings, ["node-usage"], fetch_wait_ms=FETCH_WAIT_MS)
+        stack.enter_context(run_processes([*processes.values()]))
+        receiver = Receiver(fake_rig.rig.settings, ["node-usage"], fetch_wait_ms=FETCH_WAIT_MS)
         with receiver:
             pids |= {name: process.pid for name, process in processes.items()}
-            pids |= {"kafka": played_rig.rig.broker_pid, "played_cluster": played_rig.played_pid}
+            pids |= {"kafka": fake_rig.rig.broker_pid, "played_cluster": fake_rig.fake_cluster_pid}
             _wait_until_measured(receiver, nodes, processes["collect"])
             before, began_s = read_cpu(pids), time.monotonic()
             samples = pods = 0
             measured: Counter[str] = Counter()
             while time.monotonic() < began_s + seconds:
-                for arrival in receiver.receive(_LOOK_S):
+                for arrival in receiver.receive(_POLL_S):
                     sample = orjson.loads(arrival.value)
                     measured[sample["node"]] += 1
                     samples, pods = samples + 1, pods + len(sample["pods"])
             took_s = time.monotonic() - began_s
             after = read_cpu(pids)
     if len(measured) < nodes or pods < samples * pods_per_node:
-        raise Unproven(
+        raise CheckFailed(
             f"{len(measured)} of {nodes} nodes measured, {pods} pods in {samples} samples"
         )
     cores = {name: round((after[name] - before[name]) / took_s, 3) for name in pids}
@@ -173,36 +175,38 @@ def measure_collecting(
     }
 
 
-def _wait_until_measured(receiver: Receiver, nodes: int, collect: Loadstream) -> None:
-    """Wait until every node was measured twice; then CPU rates exist and all lists are complete."""
+def _wait_until_measured(receiver: Receiver, nodes: int, collect: LoadstreamProcess) -> None:
+    """Wait until every node was measured twice: all lists are complete, and CPU rates exist."""
     measured: Counter[str] = Counter()
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while len(measured) < nodes or min(measured.values()) < 2:
-        for arrival in receiver.receive(_LOOK_S):
+        for arrival in receiver.receive(_POLL_S):
             measured[orjson.loads(arrival.value)["node"]] += 1
         collect.check()
         if time.monotonic() > deadline_s:
-            raise Unproven(f"{len(measured)} of {nodes} nodes measured; {collect.output()[-500:]}")
+            raise CheckFailed(
+                f"{len(measured)} of {nodes} nodes measured; {collect.output()[-500:]}"
+            )
 
 
-def _watch_list(name: str) -> Figure:
+def _measure_watch_list(name: str) -> Figure:
     measured = measure_listing(5_000, 30)
     return Figure(name, measured["pods_per_s"], "1/s", measured)
 
 
-def _collect_rate(name: str) -> Figure:
+def _measure_collect_rate(name: str) -> Figure:
     measured = measure_collecting(1_000, 30, "1s", 20, with_others=False)
     return Figure(name, measured["nodes_per_s"], "1/s", measured)
 
 
-def _collect_cpu(name: str) -> Figure:
+def _measure_collect_cpu(name: str) -> Figure:
     measured = measure_collecting(1_000, 30, "10s", 40, with_others=True)
     return Figure(name, measured["cpu_cores"]["collect"], "cores", measured)
 
 
 BENCHMARKS = {
-    "watch_list_pods_per_s": partial(_watch_list, "watch_list_pods_per_s"),
-    "collect_nodes_per_s": partial(_collect_rate, "collect_nodes_per_s"),
-    "collect_cpu_cores": partial(_collect_cpu, "collect_cpu_cores"),
+    "watch_list_pods_per_s": partial(_measure_watch_list, "watch_list_pods_per_s"),
+    "collect_nodes_per_s": partial(_measure_collect_rate, "collect_nodes_per_s"),
+    "collect_cpu_cores": partial(_measure_collect_cpu, "collect_cpu_cores"),
 }
 """All figures of this module, by name."""

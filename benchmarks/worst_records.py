@@ -1,8 +1,8 @@
 """The slowest record or tick of each kind, within the limits: `worst_record_ms.<kind>`.
 
-CPU time of the stage for one record, on 5,000 nodes with 30 pods each: reading, deciding, and encoding
-rows and outputs. Aim: 250 ms, and 3 s for the rare records that change every pod or node at once. The
-worker packs rows for the tables and the journal; this is not measured.
+The figure is the CPU time of the stage for one record, on 5,000 nodes with 30 pods each: reading, deciding,
+and encoding rows and outputs. The aim is 250 ms, and 3 s for rare records that change every pod or node.
+Packing rows for the tables and the journal is not measured.
 
 Each function changes a copy of a dense cluster and returns the CPU time of the longest record in
 milliseconds. `worst_ticks` has the ticks.
@@ -12,7 +12,6 @@ import gc
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from benchmarks import dense_cluster
 from benchmarks import worst_ticks as ticks
 from benchmarks.dense_cluster import (
     CLUSTER,
@@ -20,13 +19,15 @@ from benchmarks.dense_cluster import (
     NOW_MS,
     PODS_PER_NODE,
     DenseCluster,
+    make_metric,
+    make_node,
+    make_node_pods,
+    make_pod,
     measure_longest_ms,
-    name,
-    node,
-    pod,
     run_in_copy,
 )
 from benchmarks.figures import Benchmark, Figure
+from benchmarks.messages import node_name
 from schemas.messages.commands import CommandOutcome
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.pods import (
@@ -57,8 +58,8 @@ BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
 BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
 
-def affinity(world: DenseCluster) -> float:
-    """Request pods with the most labels, expressions and values; every label is on the nodes."""
+def measure_affinity(world: DenseCluster) -> float:
+    """Request pods with the maximum of labels, expressions and values; nodes have all labels."""
     values = VALUES_PER_POD_MAX // EXPRESSIONS_PER_POD_MAX
     labels = [f"label-{index:03}" for index in range(LABELS_PER_POD_MAX - 2)]
 
@@ -76,89 +77,94 @@ def affinity(world: DenseCluster) -> float:
             NodeSelectorTerm(match_expressions=(*expressions[begin : begin + 63], none))
             for begin in range(0, len(expressions), 63)
         )
-        return world.request(pod(f"wants-{number}", required_node_affinity=terms))
+        return world.make_request(make_pod(f"wants-{number}", required_node_affinity=terms))
 
     return world.measure_ms([make_request(number) for number in range(3)])
 
 
-def resources(world: DenseCluster) -> float:
-    """Request pods with the most resources, all of which nodes have."""
+def measure_resources(world: DenseCluster) -> float:
+    """Request pods with the maximum of resources; nodes have all resources except one."""
 
     def make_request(number: int) -> InputRecord:
         amounts = {f"example.com/r{index:02}": "1" for index in range(RESOURCES_PER_POD_MAX - 3)}
         amounts |= {"cpu": f"{number + 1}", "memory": "1Gi", "none.com/r": "1"}
         containers = (Container(requests=amounts, limits=amounts),) * 64
-        return world.request(pod(f"wants-{number}", containers=containers))
+        return world.make_request(make_pod(f"wants-{number}", containers=containers))
 
     return world.measure_ms([make_request(number) for number in range(3)])
 
 
-def ports(world: DenseCluster) -> float:
+def measure_ports(world: DenseCluster) -> float:
 
     def make_request(number: int) -> InputRecord:
         ports = tuple(
             HostPort(port=1 + index, host_ip=f"10.0.{number}.{index % 250}")
             for index in range(HOST_PORTS_PER_POD_MAX // 4)
         )
-        return world.request(pod(f"wants-{number}", containers=(Container(host_ports=ports),) * 4))
+        return world.make_request(
+            make_pod(f"wants-{number}", containers=(Container(host_ports=ports),) * 4)
+        )
 
     return world.measure_ms([make_request(number) for number in range(3)])
 
 
-def tolerations(world: DenseCluster) -> float:
+def measure_tolerations(world: DenseCluster) -> float:
     some = tuple(Toleration(key=f"key-{index}", value="v" * 500) for index in range(256))
     return world.measure_ms(
         [
-            world.request(pod(f"wants-{number}", millicores=100_000 + number, tolerations=some))
+            world.make_request(
+                make_pod(f"wants-{number}", millicores=100_000 + number, tolerations=some)
+            )
             for number in range(3)
         ]
     )
 
 
-def metric(world: DenseCluster) -> float:
-    """Apply metrics with the most pods."""
-    pods = [pod(f"0-{index}", node=name(0)) for index in range(2_000)]
-    return world.measure_ms(
-        [world.record("node-metrics", dense_cluster.metric(0, pods)) for _ in range(3)]
-    )
+def measure_metric(world: DenseCluster) -> float:
+    """Apply metrics with the maximum of pods."""
+    metric = make_metric(0, make_node_pods(0, 2_000))
+    return world.measure_ms([world.make_record("node-metrics", metric) for _ in range(3)])
 
 
-def node_added(world: DenseCluster) -> float:
+def measure_node_added(world: DenseCluster) -> float:
     """Add nodes, and request a pod after each, so that all rows move."""
     records = []
     for number in range(NODES, NODES + 3):
-        records += [world.record("node-state", node(number)), world.request(pod(f"w-{number}"))]
+        records += [
+            world.make_record("node-state", make_node(number)),
+            world.make_request(make_pod(f"w-{number}")),
+        ]
     return world.measure_ms(records)
 
 
-def outcome(world: DenseCluster) -> float:
+def measure_outcome(world: DenseCluster) -> float:
     outcome = CommandOutcome(
         command_id="e-never-sent",
         cluster=CLUSTER,
         command="evict",
         pod=PodRef(namespace="default", name="0-0", uid="0-0"),
-        node=name(0),
+        node=node_name(0),
         result="done",
         happened_at_ms=NOW_MS,
     )
-    return world.measure_ms([world.record("command-outcomes", outcome) for _ in range(3)])
+    return world.measure_ms([world.make_record("command-outcomes", outcome) for _ in range(3)])
 
 
 # --- policies ---------------------------------------------------------------------------------------
 
 
-def policy(document: str, world: DenseCluster) -> float:
+def measure_policy(document: str, world: DenseCluster) -> float:
     """Apply a policy and the next request."""
-    return world.measure_ms([world.policy(document), world.request(pod("after"))])
+    return world.measure_ms([world.make_policy(document), world.make_request(make_pod("after"))])
 
 
-def policy_risk(world: DenseCluster) -> float:
+def measure_policy_risk(world: DenseCluster) -> float:
     """Change from scores by load to scores by risk, which need mean and variance of all pods."""
-    world.apply(world.policy(BY_LOAD), *(world.tick_record(1) for _ in range(3)))
-    return policy(BY_RISK, world)
+    world.apply(world.make_policy(BY_LOAD), *(world.make_tick(1) for _ in range(3)))
+    return measure_policy(BY_RISK, world)
 
 
-def _pools(count: int) -> str:
+def _build_pools(count: int) -> str:
     pools = "".join(
         f"    - {{name: p{number}, nodeSelector: {{matchLabels: {{pool: p{number}}}}}}}\n"
         for number in range(count)
@@ -166,39 +172,39 @@ def _pools(count: int) -> str:
     return f"rebalance:\n  highThresholds: {{cpu: 70}}\n  lowThresholds: {{cpu: 45}}\n  nodePools:\n{pools}"
 
 
-def values() -> str:
-    """Return a policy with the most values."""
+def build_values_policy() -> str:
+    """Return a policy with the maximum of values."""
     names = ", ".join(f"ns-{number}" for number in range(1_000))
     lists = "".join(f"      - {{name: s{number}, selector: {{matchExpressions: [{{key: app, operator: In, values: [{names}]}}]}}}}\n" for number in range(5))  # fmt: skip
-    return f"{_pools(64)}  podSelectors:\n{lists}"
+    return f"{_build_pools(64)}  podSelectors:\n{lists}"
 
 
-def moving() -> str:
-    """Return a policy in which every pool has moving thresholds, with the most windows."""
+def build_moving_policy() -> str:
+    """Return a policy in which every pool has moving thresholds with the maximum of windows."""
     windows = ", ".join(["{from: '00:00', to: '06:00', highThresholds: {cpu: 80}}"] * 8)
     entries = "".join(f"    - {{pool: p{number}, windows: [{windows}]}}\n" for number in range(64))
-    return f"{_pools(64)}movingThresholds:\n  hotspots:\n{entries}"
+    return f"{_build_pools(64)}movingThresholds:\n  hotspots:\n{entries}"
 
 
 # --- lists and samples --------------------------------------------------------------------------------
 
 
-def list_end_pods(world: DenseCluster) -> float:
-    """End a full list without pods: the stage removes all pods, over some ticks."""
-    world.apply(world.record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
-    end = world.record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
-    return world.measure_ms([end, *(world.tick_record(1) for _ in range(3))])
+def measure_list_end_pods(world: DenseCluster) -> float:
+    """End a full list without pods: the stage removes all pods in some ticks."""
+    world.apply(world.make_record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
+    end = world.make_record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
+    return world.measure_ms([end, *(world.make_tick(1) for _ in range(3))])
 
 
-def list_end_nodes(world: DenseCluster) -> float:
-    """End a full list without nodes: the stage removes all nodes, over some ticks."""
-    world.apply(world.record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
-    end = world.record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
-    return world.measure_ms([end, *(world.tick_record(1) for _ in range(3))])
+def measure_list_end_nodes(world: DenseCluster) -> float:
+    """End a full list without nodes: the stage removes all nodes in some ticks."""
+    world.apply(world.make_record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
+    end = world.make_record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
+    return world.measure_ms([end, *(world.make_tick(1) for _ in range(3))])
 
 
-def usage_sample() -> float:
-    """Apply samples with the most pods and applications to a window of thousands of samples."""
+def measure_usage_sample() -> float:
+    """Apply samples with the maximum of pods and applications to a window of 7,000 samples."""
     stage = AggregateStage(restore(0, {}, PoolRules()), 1, AggregateLimits())
     usage = {"cpu": 100, "memory": 2**30}
     pods = tuple(PodUsage(namespace="default", name=f"p-{number}", uid=f"u-{number}", usage=usage) for number in range(2_000))  # fmt: skip
@@ -227,52 +233,52 @@ _AIM_MS, _RARE_AIM_MS = 250, 3_000
 _RARE = ("policy_estimates", "policy_risk", "list_end_pods", "list_end_nodes")
 
 
-def benchmarks() -> dict[str, Benchmark]:
-    """Return the benchmarks of this module by name."""
-    busy, empty, wide = partial(_world, PODS_PER_NODE), partial(_world, 0), partial(_world, 0, True)
+def list_benchmarks() -> dict[str, Benchmark]:
+    sizes: tuple[tuple[int, bool], ...] = ((PODS_PER_NODE, False), (0, False), (0, True))
+    busy, empty, wide = (partial(_build_cluster, *size) for size in sizes)
     kinds: dict[str, tuple[Callable[[], DenseCluster] | None, Callable[..., float]]] = {
-        "request_affinity": (wide, affinity),
-        "request_resources": (wide, resources),
-        "request_ports": (empty, ports),
-        "request_tolerations": (empty, tolerations),
-        "metric_pods": (busy, metric),
-        "node_added": (busy, node_added),
-        "outcome": (busy, outcome),
-        "policy_values": (busy, partial(policy, values())),
-        "policy_moving": (busy, partial(policy, moving())),
-        "policy_thresholds": (busy, partial(policy, THRESHOLDS)),
-        "policy_estimates": (busy, partial(policy, ESTIMATES)),
-        "policy_risk": (busy, policy_risk),
-        "tick_waiting_kinds": (busy, ticks.waiting_kinds),
-        "tick_policy_waiting_kinds": (busy, ticks.policy_waiting_kinds),
-        "tick_waiting_placed": (busy, ticks.waiting_placed),
-        "tick_expiries": (busy, ticks.expiries),
-        "tick_round": (busy, ticks.round),
-        "tick_round_unpacked": (busy, ticks.round_unpacked),
-        "tick_round_budgets": (busy, ticks.round_budgets),
-        "tick_round_hot": (busy, ticks.round_hot),
-        "tick_migrations_wait": (busy, ticks.migrations_wait),
-        "tick_migrations_end": (busy, ticks.migrations_end),
-        "drain": (busy, ticks.drain),
-        "list_end_pods": (busy, list_end_pods),
-        "list_end_nodes": (busy, list_end_nodes),
-        "usage_sample": (None, usage_sample),
+        "request_affinity": (wide, measure_affinity),
+        "request_resources": (wide, measure_resources),
+        "request_ports": (empty, measure_ports),
+        "request_tolerations": (empty, measure_tolerations),
+        "metric_pods": (busy, measure_metric),
+        "node_added": (busy, measure_node_added),
+        "outcome": (busy, measure_outcome),
+        "policy_values": (busy, partial(measure_policy, build_values_policy())),
+        "policy_moving": (busy, partial(measure_policy, build_moving_policy())),
+        "policy_thresholds": (busy, partial(measure_policy, THRESHOLDS)),
+        "policy_estimates": (busy, partial(measure_policy, ESTIMATES)),
+        "policy_risk": (busy, measure_policy_risk),
+        "tick_waiting_kinds": (busy, ticks.measure_waiting_kinds),
+        "tick_policy_waiting_kinds": (busy, ticks.measure_policy_waiting_kinds),
+        "tick_waiting_placed": (busy, ticks.measure_waiting_placed),
+        "tick_expiries": (busy, ticks.measure_expiries),
+        "tick_round": (busy, ticks.measure_round),
+        "tick_round_unpacked": (busy, ticks.measure_round_unpacked),
+        "tick_round_budgets": (busy, ticks.measure_round_budgets),
+        "tick_round_hot": (busy, ticks.measure_round_hot),
+        "tick_migrations_wait": (busy, ticks.measure_migrations_wait),
+        "tick_migrations_end": (busy, ticks.measure_migrations_end),
+        "drain": (busy, ticks.measure_drain),
+        "list_end_pods": (busy, measure_list_end_pods),
+        "list_end_nodes": (busy, measure_list_end_nodes),
+        "usage_sample": (None, measure_usage_sample),
     }
     return {
-        f"worst_record_ms.{kind}": partial(_figure, f"worst_record_ms.{kind}", *functions)
+        f"worst_record_ms.{kind}": partial(_make_figure, f"worst_record_ms.{kind}", *functions)
         for kind, functions in kinds.items()
     }
 
 
 @lru_cache(maxsize=2)
-def _world(pods: int, wide: bool = False) -> DenseCluster:
-    """Return a cluster; it is kept, because it takes long to build, and benchmarks change a copy."""
+def _build_cluster(pods: int, wide: bool) -> DenseCluster:
+    """Return a cluster. Building takes long, so benchmarks share a cluster and change a fork."""
     world = DenseCluster(pods=pods, wide=wide)
     gc.freeze()
     return world
 
 
-def _figure(
+def _make_figure(
     name: str, world: Callable[[], DenseCluster] | None, measure: Callable[..., float]
 ) -> Figure:
     value = run_in_copy(measure if world is None else partial(measure, world()))

@@ -6,8 +6,17 @@ milliseconds.
 
 from collections.abc import Iterator
 
-from benchmarks import dense_cluster
-from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name, node, pod
+from benchmarks.dense_cluster import (
+    CLUSTER,
+    NODES,
+    NOW_MS,
+    DenseCluster,
+    make_metric,
+    make_node,
+    make_node_pods,
+    make_pod,
+)
+from benchmarks.messages import node_name
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.objects import DisruptionBudget, WorkloadState
 from schemas.messages.pods import OwnerReference, PodRef, PodSelector, SelectorRequirement
@@ -31,138 +40,139 @@ migration: {evictQPS: 1000, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0,
 # --- pods that wait -----------------------------------------------------------------------------------
 
 
-def _let_wait(world: DenseCluster, kinds: int) -> None:
-    """Request pods of `kinds` kinds that fit on no node."""
+def _add_waiting_pods(world: DenseCluster, kinds: int) -> None:
+    """Request pods of different kinds that fit on no node."""
     records = []
     owner = OwnerReference(kind="ReplicaSet", name="web-0", uid="web-0", controller=True)
     for number in range(kinds):
-        waits = pod(f"w-{number}", millicores=100_000 + number, owners=(owner,))
-        records.append(world.request(waits))
+        waiting_pod = make_pod(f"w-{number}", millicores=100_000 + number, owners=(owner,))
+        records.append(world.make_request(waiting_pod))
     for begin in range(0, kinds, 500):
         world.apply(*records[begin : begin + 500])
 
 
-def _change(world: DenseCluster) -> None:
-    world.apply(world.record("node-metrics", dense_cluster.metric(1, [])))
+def _change_node(world: DenseCluster) -> None:
+    world.apply(world.make_record("node-metrics", make_metric(1, [])))
 
 
-def waiting_kinds(world: DenseCluster) -> float:
+def measure_waiting_kinds(world: DenseCluster) -> float:
     """All waiting pods are due at once, and a node has changed."""
-    _let_wait(world, _KINDS)
-    _change(world)
-    return world.measure_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
+    _add_waiting_pods(world, _KINDS)
+    _change_node(world)
+    return world.measure_ms(world.make_tick(seconds) for seconds in (5, 1, 1))
 
 
-def policy_waiting_kinds(world: DenseCluster) -> float:
-    _let_wait(world, _KINDS)
-    policy = world.policy("loadAware: {usageThresholds: {cpu: 61, memory: 95}}")
-    return world.measure_ms([policy, world.tick_record(5), world.tick_record(1)])
+def measure_policy_waiting_kinds(world: DenseCluster) -> float:
+    _add_waiting_pods(world, _KINDS)
+    policy = world.make_policy("loadAware: {usageThresholds: {cpu: 61, memory: 95}}")
+    return world.measure_ms([policy, world.make_tick(5), world.make_tick(1)])
 
 
-def waiting_placed(world: DenseCluster) -> float:
-    """Pods of many kinds wait, and all of them get room at once."""
-    _let_wait(world, 1_000)
+def measure_waiting_placed(world: DenseCluster) -> float:
+    """Pods of many kinds wait, and all get room at once."""
+    _add_waiting_pods(world, 1_000)
     for number in range(1_000):
-        roomy = node(number).model_copy(update={"allocatable": {"cpu": "400", "memory": "1Ti", "pods": "110"}})  # fmt: skip
-        world.apply(world.record("node-state", roomy))
-    world.apply(world.request(pod("settles")))
-    return world.measure_ms(world.tick_record(seconds) for seconds in (5, 1, 1))
+        larger_node = make_node(number).model_copy(update={"allocatable": {"cpu": "400", "memory": "1Ti", "pods": "110"}})  # fmt: skip
+        world.apply(world.make_record("node-state", larger_node))
+    world.apply(world.make_request(make_pod("settles")))
+    return world.measure_ms(world.make_tick(seconds) for seconds in (5, 1, 1))
 
 
-def expiries(world: DenseCluster) -> float:
+def measure_expiries(world: DenseCluster) -> float:
     """Many reservations end at once."""
-    world.apply(world.policy("reservationSeconds: 10"))
+    world.apply(world.make_policy("reservationSeconds: 10"))
     for begin in range(0, _KINDS, 500):
-        world.apply(*(world.request(pod(f"r-{begin + index}")) for index in range(500)))
-    return world.measure_ms(world.tick_record(seconds) for seconds in (12, 1, 1))
+        world.apply(*(world.make_request(make_pod(f"r-{begin + index}")) for index in range(500)))
+    return world.measure_ms(world.make_tick(seconds) for seconds in (12, 1, 1))
 
 
 # --- rounds and drains ---------------------------------------------------------------------------------
 
 
-def _rounds(world: DenseCluster) -> Iterator[InputRecord]:
-    """Yield one tick per second; some begin a round, and hot nodes get new metrics in between."""
+def _make_round_ticks(world: DenseCluster) -> Iterator[InputRecord]:
+    """Yield one tick per second, including rounds; apply new metrics of hot nodes in between."""
     for second in range(140):
         if second % 60 == 20:
             world.apply(
                 *(
-                    world.record("node-metrics", _fresh(world, number))
+                    world.make_record("node-metrics", _make_fresh_metric(world, number))
                     for number in range(0, NODES, 20)
                 )
             )
-        yield world.tick_record(1)
+        yield world.make_tick(1)
 
 
-def _fresh(world: DenseCluster, number: int) -> object:
-    pods = [pod(f"{number}-{index}", node=name(number)) for index in range(30)]
-    return dense_cluster.metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
+def _make_fresh_metric(world: DenseCluster, number: int) -> object:
+    metric = make_metric(number, make_node_pods(number))
+    return metric.model_copy(update={"updated_at_ms": world.now_ms})
 
 
-def round(world: DenseCluster) -> float:
-    """One node of twenty is hot, and all nodes were packed in earlier ticks."""
-    world.apply(world.policy(_ROUNDS_POLICY))
-    world.apply(world.tick_record(1))
-    return world.measure_ms(_rounds(world))
+def measure_round(world: DenseCluster) -> float:
+    """One node in twenty is hot, and earlier ticks have packed all nodes."""
+    world.apply(world.make_policy(_ROUNDS_POLICY))
+    world.apply(world.make_tick(1))
+    return world.measure_ms(_make_round_ticks(world))
 
 
-def round_unpacked(world: DenseCluster) -> float:
-    """Rounds begin again after an outage with other resources, so every node is packed again."""
-    world.apply(world.policy(_ROUNDS_POLICY))
-    return world.measure_ms(world.tick_record(seconds) for seconds in (120, *(1,) * 10))
+def measure_round_unpacked(world: DenseCluster) -> float:
+    """After an outage, rounds begin with other resources, so every node is packed again."""
+    world.apply(world.make_policy(_ROUNDS_POLICY))
+    return world.measure_ms(world.make_tick(seconds) for seconds in (120, *(1,) * 10))
 
 
-def round_budgets(world: DenseCluster) -> float:
-    """One node of twenty is hot, under many budgets whose first label selects the same pods."""
-    world.apply(world.policy(_ROUNDS_POLICY))
+def measure_round_budgets(world: DenseCluster) -> float:
+    """One node in twenty is hot, with many budgets whose first label selects the same pods."""
+    world.apply(world.make_policy(_ROUNDS_POLICY))
     workload = WorkloadState(cluster=CLUSTER, uid="web", owner_kind="ReplicaSet", namespace="default", name="web", replicas=150_000)  # fmt: skip
-    world.apply(world.record("pod-lifecycle", workload))
+    world.apply(world.make_record("pod-lifecycle", workload))
     for number in range(_BUDGETS):
         requirement = SelectorRequirement(key="app", operator="In", values=(f"app-{number}",))
         selector = PodSelector(match_labels={"tier": "web"}, match_expressions=(requirement,))
         budget = DisruptionBudget(cluster=CLUSTER, namespace="default", name=f"b-{number}", selector=selector, disruptions_allowed=1)  # fmt: skip
-        world.apply(world.record("pod-lifecycle", budget))
+        world.apply(world.make_record("pod-lifecycle", budget))
     for number in range(0, NODES, 20):
         for index in range(30):
             labels = {"tier": "web", "app": f"app-{number + index}"}
-            world.apply(world.running(pod(f"{number}-{index}", node=name(number), labels=labels)))
-    world.apply(world.tick_record(1))
-    return world.measure_ms(_rounds(world))
+            running = make_pod(f"{number}-{index}", node=node_name(number), labels=labels)
+            world.apply(world.make_running(running))
+    world.apply(world.make_tick(1))
+    return world.measure_ms(_make_round_ticks(world))
 
 
-def drain(world: DenseCluster) -> float:
-    """Hundreds of nodes are drained: the slowest drain request, or tick that begins migrations."""
-    world.apply(world.policy(_ROUNDS_POLICY))
+def measure_drain(world: DenseCluster) -> float:
+    """Hundreds of nodes are drained: the slowest request, or tick that begins migrations."""
+    world.apply(world.make_policy(_ROUNDS_POLICY))
     records = [
-        world.record(
+        world.make_record(
             "migration-requests",
             MigrationRequest(
                 request_id=f"drain-{number:05}",
                 cluster=CLUSTER,
                 action="drain",
-                node=name(number),
+                node=node_name(number),
                 requested_at_ms=NOW_MS,
             ),
         )
         for number in range(1, 200)
     ]
-    world.apply(world.tick_record(1))
-    return max(world.measure_ms(records), world.measure_ms(world.tick_record(1) for _ in range(8)))
+    world.apply(world.make_tick(1))
+    return max(world.measure_ms(records), world.measure_ms(world.make_tick(1) for _ in range(8)))
 
 
-def round_hot(world: DenseCluster) -> float:
-    """Two nodes of five are hot, and limits hold back their pods."""
-    world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", "1}")))
+def measure_round_hot(world: DenseCluster) -> float:
+    """Two nodes in five are hot, and limits stop evictions."""
+    world.apply(world.make_policy(_ROUNDS_POLICY.replace("90%}", "1}")))
     for number in range(0, NODES, 5):
         for hot in (number, number + 1):
-            pods = [pod(f"{hot}-{index}", node=name(hot)) for index in range(30)]
-            world.apply(world.record("node-metrics", dense_cluster.metric(hot, pods, share=0.9)))
-    return world.measure_ms(world.tick_record(1) for _ in range(130))
+            metric = make_metric(hot, make_node_pods(hot), share=0.9)
+            world.apply(world.make_record("node-metrics", metric))
+    return world.measure_ms(world.make_tick(1) for _ in range(130))
 
 
-def _under_way(world: DenseCluster, ttl_s: int) -> None:
-    """Begin the most migrations, all of which wait because of their owner's limit."""
-    world.apply(world.policy(_ROUNDS_POLICY.replace("90%}", f"1, defaultJobTTL: {ttl_s}s}}")))
-    world.apply(world.tick_record(1))
+def _begin_migrations(world: DenseCluster, ttl_s: int) -> None:
+    """Begin the maximum of migrations, which all wait because of the limit of their workload."""
+    world.apply(world.make_policy(_ROUNDS_POLICY.replace("90%}", f"1, defaultJobTTL: {ttl_s}s}}")))
+    world.apply(world.make_tick(1))
     for number in range(MIGRATIONS_MAX):
         request = MigrationRequest(
             request_id=f"migrate-{number:05}",
@@ -171,16 +181,16 @@ def _under_way(world: DenseCluster, ttl_s: int) -> None:
             pod=PodRef(namespace="default", name=f"{number + 1}-0", uid=f"{number + 1}-0"),
             requested_at_ms=NOW_MS,
         )
-        world.apply(world.record("migration-requests", request))
+        world.apply(world.make_record("migration-requests", request))
 
 
-def migrations_wait(world: DenseCluster) -> float:
+def measure_migrations_wait(world: DenseCluster) -> float:
     """Two thousand migrations wait."""
-    _under_way(world, 3_600)
-    return world.measure_ms(world.tick_record(1) for _ in range(8))
+    _begin_migrations(world, 3_600)
+    return world.measure_ms(world.make_tick(1) for _ in range(8))
 
 
-def migrations_end(world: DenseCluster) -> float:
+def measure_migrations_end(world: DenseCluster) -> float:
     """Two thousand migrations end at once."""
-    _under_way(world, 20)
-    return world.measure_ms(world.tick_record(seconds) for seconds in (30, *(1,) * 8))
+    _begin_migrations(world, 20)
+    return world.measure_ms(world.make_tick(seconds) for seconds in (30, *(1,) * 8))

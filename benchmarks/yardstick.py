@@ -1,15 +1,15 @@
 """`python -m benchmarks.yardstick [--write | --record]`: compares decisions with recorded digests.
 
-A digest is a SHA-256 over pod, node and log time of all decided placements and evictions, so it does
-not depend on message formats. `yardstick.json` in this folder has the digests:
+A digest is a SHA-256 over pod, node and log time of all placements and evictions, so it does not depend on
+message formats. `yardstick.json` in this folder has the digests:
 
     closed loop        a digest for each contender and seed: a small cluster under high load
-    recorded inputs    a digest for a fold of `recorded_inputs.jsonl.xz`: records about usage, pods,
-                       nodes, policies, a drain and a pause
+    recorded inputs    a digest for `recorded_inputs.jsonl.xz`: records about usage, pods, nodes, policies,
+                       a drain and a pause
 
-A change that alters decisions on purpose writes new digests with `--write`, and its commit message
-gives the reason. `--record` records the inputs again. If the format of an input changes, convert
-the recorded inputs instead, because a new recording would change the digest.
+If a change alters decisions on purpose, write new digests with `--write`, and explain the reason in the
+commit. `--record` records the inputs again. If the format of an input changes, convert the recorded
+inputs instead, because a new recording would change the digest.
 
 Exit codes: 0 the digests are equal, 1 they are not, 2 the command line is wrong.
 """
@@ -31,7 +31,7 @@ from schemas.messages.decisions import PlacementDecision
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import decode
-from simulation.closed_loop.contenders import POLICIES, list_contenders, make_contenders
+from simulation.closed_loop.contenders import POLICIES, list_contenders, make_factories
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import GC_THRESHOLDS
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER, HOUR_MS, draw_scenario
@@ -67,7 +67,7 @@ class DecisionDigest:
         self._digest.update(f"evict {pod} {node} {at_ms}\n".encode())
 
     def add_outputs(self, outputs: Iterable[tuple[str, bytes]]) -> None:
-        """Add the decisions among the stages' outputs, which are topics and values."""
+        """Add the decisions among outputs of the stages, which are topics and values."""
         for topic, value in outputs:
             if topic not in ("placement-decisions", "eviction-commands"):
                 continue
@@ -85,7 +85,7 @@ class DecisionDigest:
 
 
 class _ObservedStages(LocalPipeline):
-    """Both stages; their inputs and outputs are observed batch by batch."""
+    """Both stages; calls a function with the inputs and outputs of each batch."""
 
     def __init__(
         self, observe: Callable[[Sequence[ProducedRecord], list[tuple[str, bytes]]], None]
@@ -99,8 +99,8 @@ class _ObservedStages(LocalPipeline):
         return outputs
 
 
-class _Bindings(Observer):
-    """Adds the bindings of a contender that decides by a rule instead of the stages."""
+class _BindingObserver(Observer):
+    """Adds the bindings of a rule contender to a digest."""
 
     def __init__(self, digest: DecisionDigest) -> None:
         self._digest = digest
@@ -149,10 +149,10 @@ def run_contender(name: str, seed: int) -> str:
     gc.set_threshold(*GC_THRESHOLDS)
     digest = DecisionDigest()
     make_stages = partial(_ObservedStages, lambda _, outputs: digest.add_outputs(outputs))
-    contender = make_contenders([name], (), make_stages)[name]()
+    contender = make_factories([name], (), make_stages)[name].make()
     world = World(draw_scenario(CLOSED_LOOP, seed, model_traces()))
     if not isinstance(contender, StageContender):
-        world.cluster.observers.append(_Bindings(digest))
+        world.cluster.observers.append(_BindingObserver(digest))
     _run(world, contender)
     return digest.summarize()
 
@@ -160,7 +160,7 @@ def run_contender(name: str, seed: int) -> str:
 def _run(
     world: World, contender: Contender, operate: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Run a world to its end; `operate` is called with the log time before each step."""
+    """Run a world to its end; call `operate` with the log time before each step."""
     contender.begin(world)
     step_ms = 1000 * world.scenario.parameters.step_s
     for now_ms in range(BEGIN_MS, world.scenario.end_ms, step_ms):
@@ -181,7 +181,6 @@ def fold_inputs() -> str:
 
 
 def read_inputs() -> Iterator[list[ProducedRecord]]:
-    """Yield the recorded batches."""
     with lzma.open(INPUTS, "rt") as lines:
         for line in lines:
             yield [
@@ -193,14 +192,14 @@ def read_inputs() -> Iterator[list[ProducedRecord]]:
 def record_inputs() -> None:
     """Run the default policy with a drain and a pause, and write the inputs of the stages."""
     batches: list[list[ProducedRecord]] = []
-    observe = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
+    make_stages = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()
-    contender = StageContender("recorded", policy, observe)
+    contender = StageContender("recorded", policy, make_stages)
     world = World(draw_scenario(RECORDED, 7, model_traces()))
-    operators = _operate(policy, world.scenario.machines[3].name)
+    messages_by_time = _make_operator_messages(policy, world.scenario.machines[3].name)
 
     def operate(now_ms: int) -> None:
-        for topic, message in operators.get(now_ms - BEGIN_MS, ()):
+        for topic, message in messages_by_time.get(now_ms - BEGIN_MS, ()):
             contender.send(topic, message)
 
     _run(world, contender, operate)
@@ -213,10 +212,10 @@ def record_inputs() -> None:
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 
-def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
-    """Return the messages of operators by the milliseconds since the beginning."""
+def _make_operator_messages(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
+    """Return the messages of an operator, by milliseconds since the beginning."""
 
-    def ask(action: str, at_ms: int) -> tuple[str, Message]:
+    def make_request(action: str, at_ms: int) -> tuple[str, Message]:
         request = {
             "request_id": f"{action}-request",
             "cluster": CLUSTER,
@@ -226,7 +225,9 @@ def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
         }
         return "migration-requests", MigrationRequest.model_validate(request)
 
-    def apply(document: str, at_ms: int, *, paused: bool = False) -> tuple[str, Message]:
+    def make_policy_record(
+        document: str, at_ms: int, *, paused: bool = False
+    ) -> tuple[str, Message]:
         return "policies", PolicyRecord(
             cluster=CLUSTER, document=document, paused=paused, applied_at_ms=BEGIN_MS + at_ms
         )
@@ -236,10 +237,10 @@ def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
     )
     koordinator = (POLICIES / "koordinator-lownodeload-75.yaml").read_text()
     return {
-        drain_ms: [ask("drain", drain_ms)],
-        pause_ms: [apply(policy, pause_ms, paused=True)],
-        policy_ms: [apply(koordinator, policy_ms)],
-        undrain_ms: [ask("undrain", undrain_ms), apply(policy, undrain_ms)],
+        drain_ms: [make_request("drain", drain_ms)],
+        pause_ms: [make_policy_record(policy, pause_ms, paused=True)],
+        policy_ms: [make_policy_record(koordinator, policy_ms)],
+        undrain_ms: [make_request("undrain", undrain_ms), make_policy_record(policy, undrain_ms)],
     }
 
 

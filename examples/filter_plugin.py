@@ -1,7 +1,7 @@
-"""A filter plugin: nodes with the label `maintenance: "true"` take no new pods.
+"""A filter plugin that places no pods on nodes with the label `maintenance: "true"`.
 
-To use it, copy this module into `streams/placement/filters/`, add a line to the docstring of that
-package, and name the filter in the list `plugins.filter` of a policy.
+To use the plugin, copy this module into `streams/placement/filters/`, add a line to the docstring of
+that package, and name the filter in the list `plugins.filter` of a policy.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from streams.stage.arrays import BoolArray
 
 
 class UnderMaintenance(SingleReasonFilter):
-    """Refuses nodes under maintenance to all pods."""
+    """Filters out nodes under maintenance."""
 
     name = "UnderMaintenance"
     single_reason = "node(s) were under maintenance"
@@ -25,17 +25,14 @@ class UnderMaintenance(SingleReasonFilter):
         self._closed: BoolArray = np.zeros(0, dtype=np.bool_)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Read the label of the node."""
         labels = {} if node.state is None else node.state.labels
         self._closed[row] = labels.get("maintenance") == "true"
 
     def prepare(self, kind: Kind) -> None:
-        """Nothing depends on the pod."""
+        """Compute nothing, because the filter does not depend on the pod."""
 
     def mask(self, prepared: None) -> BoolArray | None:
-        """Nodes that are open."""
         return ~self._closed
 
     def reason(self, prepared: None, row: int) -> str | None:
-        """The reason, if the node is closed."""
         return self.single_reason if self._closed[row] else None

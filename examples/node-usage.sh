@@ -1,6 +1,6 @@
 #!/bin/sh
-# Three samples of each node of my-cluster, half a minute apart, the newest one of now: node-1 is hot, the
-# others are calm. A producer in three lines of shell: every figure is a JSON object on a line.
+# A producer as a shell script: prints three samples of each node of my-cluster, one JSON object per line. The
+# samples are from now, and from 30 and 60 seconds ago. Only node-1 is hot.
 now=$(date +%s)
 for at in $((now - 60)) $((now - 30)) "$now"; do
   while read -r node cpu pods; do

@@ -1,8 +1,8 @@
 """A producer of usage samples in Python: `python examples/producer.py`.
 
-Messages are the classes of `schemas`, so a wrong field, unit or value is an error here and not a
-dead letter later. The broker's address is LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS. A real producer sends
-a sample of each node every 10 to 60 seconds.
+Messages are classes of `schemas`, so a wrong field or value is an error here instead of a dead letter
+later. LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS is the address of the broker. A real producer sends a sample
+of each node every 10 to 60 seconds.
 """
 
 import time
@@ -17,9 +17,9 @@ GIB = 2**30
 
 
 def read_usage(cluster: str, now_ms: int) -> Iterator[NodeUsage]:
-    """Yield one sample per node. Replace this by a query to your monitoring system.
+    """Yield one sample per node. Replace this function with a query to your monitoring system.
 
-    CPU is in millicores, memory in bytes. Leave out what was not measured: missing is not zero.
+    CPU is in millicores, memory in bytes. Leave out resources that were not measured: missing is not 0.
     """
     web = PodUsage(
         namespace="shop", name="web-1", uid="pod-web-1", usage={"cpu": 3600, "memory": 3 * GIB}
@@ -40,7 +40,7 @@ def read_usage(cluster: str, now_ms: int) -> Iterator[NodeUsage]:
 
 
 def main() -> None:
-    """Send the samples, and wait until the broker has acknowledged them."""
+    """Send the samples, and wait for the acknowledgement of the broker."""
     now_ms = time.time_ns() // 1_000_000
     with Sender(connect(KafkaSettings.from_environment())) as sender:
         for sample in read_usage("my-cluster", now_ms):

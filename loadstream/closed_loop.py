@@ -183,7 +183,7 @@ def _compare(
     from importlib.metadata import version
 
     from simulation.closed_loop.comparison import compare
-    from simulation.closed_loop.contenders import list_contenders, make_contenders
+    from simulation.closed_loop.contenders import list_contenders, make_factories
     from simulation.closed_loop.finished_runs import FinishedRuns
     from simulation.closed_loop.runs import create_runs
     from simulation.closed_loop.traces import model_traces, read_traces
@@ -191,12 +191,12 @@ def _compare(
     contenders = list_contenders() if names == "all" else list(filter(None, names.split(",")))
     system = any(scenario.system_share for scenario in parameters)
     with _as_messages():
-        factories = make_contenders(contenders, files)
+        factories = make_factories(contenders, files)
         all_traces = [model_traces()] if trace is None else read_traces(trace, system=system)
         traces = _choose_days(all_traces, days)
         for factory in factories.values():
-            if factory.remark:
-                _print_message(factory.remark)
+            if factory.warning:
+                _print_message(factory.warning)
         definitions = {name: factory.definition for name, factory in factories.items()}
         finished = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
         run_count = len(parameters) * len(traces) * len(seeds) * len(factories)
@@ -225,7 +225,7 @@ def _parse_names(text: str, allowed: Collection[str], option: str) -> list[str]:
 @contextmanager
 def _as_messages() -> Iterator[None]:
     """End the command with a message: exit code 1 if a process was killed, 2 if an input is wrong."""
-    from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
+    from simulation.closed_loop.contenders import InvalidPolicy, UnknownContender
     from simulation.closed_loop.finished_runs import UnreadableRun
     from simulation.closed_loop.runs import RunDied
     from simulation.closed_loop.scenario import ImpossibleScenario
@@ -237,7 +237,7 @@ def _as_messages() -> Iterator[None]:
         _print_message(f"loadstream closed-loop: {error}")
         raise typer.Exit(1) from None
     except (
-        UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
+        UnknownContender, UnreadableRun, TraceError, InvalidPolicy, ImpossibleScenario, OSError,
     ) as error:  # fmt: skip
         _print_message(f"loadstream closed-loop: {error}")
         raise typer.Exit(2) from None

@@ -129,7 +129,7 @@ def _run(scenario: "Scenario", contender: "StageContender") -> None:
         contender.step(now_ms)
         if time.monotonic() - reported_s >= _REPORT_EVERY_S:
             reported_s = time.monotonic()
-            counts = ", ".join(f"{name} {count}" for name, count in contender.figures().items())
+            counts = ", ".join(f"{name} {count}" for name, count in contender.get_counts().items())
             echo(
                 f"{scenario.cluster}: {counts}, waiting {len(world.cluster.waiting_pods)}", err=True
             )

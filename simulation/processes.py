@@ -14,9 +14,9 @@ from connectors.process.child_process import ChildProcess
 from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 
 _COMMAND = [sys.executable, "-m", "loadstream"]
-_SHOWN_LINES = 15
+_LOG_LINES = 15
 #: A process that does not end within this time is killed.
-_STOP_S = 20.0
+_STOP_TIMEOUT_S = 20.0
 
 
 class ProcessDied(RuntimeError):
@@ -24,7 +24,7 @@ class ProcessDied(RuntimeError):
 
 
 @dataclass(slots=True)
-class Loadstream(ChildProcess):
+class LoadstreamProcess(ChildProcess):
     """One process: `loadstream` with these arguments."""
 
     arguments: tuple[str, ...]
@@ -52,7 +52,7 @@ class Loadstream(ChildProcess):
             raise ProcessDied(f"{self.name} has ended by itself; {self.describe_log()}")
 
     def describe_log(self) -> str:
-        lines = self.output().splitlines()[-_SHOWN_LINES:]
+        lines = self.output().splitlines()[-_LOG_LINES:]
         return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
 
 
@@ -66,7 +66,7 @@ def make_environment(kafka: KafkaSettings) -> dict[str, str]:
 
 
 @contextmanager
-def run_processes(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
+def run_processes(processes: Sequence[LoadstreamProcess]) -> Iterator[Sequence[LoadstreamProcess]]:
     """Start processes, and stop them at the end of the block."""
     try:
         for process in processes:
@@ -76,13 +76,13 @@ def run_processes(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstre
         for process in reversed(processes):
             process.ask_to_stop()
         for process in reversed(processes):
-            process.wait_for_end(_STOP_S)
+            process.wait_for_end(_STOP_TIMEOUT_S)
 
 
-def make_worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
+def make_worker(directory: Path, settings: Mapping[str, str]) -> LoadstreamProcess:
     """Return a worker with both stages, unless the settings name a stage."""
     home = (directory / "worker").absolute()
-    return Loadstream(
+    return LoadstreamProcess(
         home, ("worker",), {**settings, "LOADSTREAM_WORKER_DATA_DIR": str(home / "data")}
     )
 
@@ -94,11 +94,11 @@ def make_duty(
     kubeconfig: Path | None,
     settings: Mapping[str, str],
     options: Sequence[str] = (),
-) -> Loadstream:
+) -> LoadstreamProcess:
     """Return a process of one duty, which needs a directory of its own.
 
     Without a kubeconfig, environment variables name the API server.
     """
     credentials = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
     arguments = ("kubernetes", name, "--cluster", cluster, *credentials, *options)
-    return Loadstream(directory / name, arguments, settings)
+    return LoadstreamProcess(directory / name, arguments, settings)

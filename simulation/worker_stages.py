@@ -30,7 +30,7 @@ _SILENCE_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 _SAMPLES, _METRICS, _JOURNAL, _REFUSED = "node-usage", "node-metrics", "journal", "dead-letters"
 #: Outputs of the cluster stage that are returned.
-_DECIDED = ("placement-decisions", "eviction-commands", "status")
+_DECISION_TOPICS = ("placement-decisions", "eviction-commands", "status")
 
 
 class WorkerSilent(RuntimeError):
@@ -78,11 +78,11 @@ class LockStepStages:
             fetch_wait_ms=10,
         )
         self._journal = journal.JournalReader(journal.JournalPosition(), self.partition)
-        self._sent: Counter[str] = Counter()
-        self._journaled: Counter[str] = Counter()
+        self._sent_counts: Counter[str] = Counter()
+        self._journaled_counts: Counter[str] = Counter()
         """Number of applied records, by topic, as the journal shows it."""
         # Repeats the worker's aggregation, so the number of metrics to wait for is known.
-        self._aggregates = [
+        self._aggregate_stages = [
             AggregateStage(
                 PartitionState(number, PoolRules(), first=True),
                 self._partitions,
@@ -91,9 +91,9 @@ class LockStepStages:
             )
             for number in range(self._partitions)
         ]
-        self._folded = [0] * self._partitions
+        self._next_offsets = [0] * self._partitions
         """Offset of the next record of `node-usage`, by partition."""
-        self._collected: list[ProducedRecord] = []
+        self._collect_policies: list[ProducedRecord] = []
         """Collect policies from the cluster stage for the aggregate stage."""
         self._metrics_read = 0
 
@@ -117,20 +117,21 @@ class LockStepStages:
     def _apply(self, topic: str, records: list[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         if topic == _SAMPLES:
             self._wait_for_collect_policies()
-        self._sender.deliver(map(to_outgoing, records))
+        self._sender.deliver(map(convert_record, records))
         count = len(records)
         if topic == _SAMPLES:
             topic, count = _METRICS, self._fold(records)
-        self._sent[topic] += count
-        waited_s = time.monotonic()
+        self._sent_counts[topic] += count
+        began_s = time.monotonic()
         while (
-            self._journaled[topic] < self._sent[topic] or self._metrics_read < self._sent[_METRICS]
+            self._journaled_counts[topic] < self._sent_counts[topic]
+            or self._metrics_read < self._sent_counts[_METRICS]
         ):
             for record in self._reader.poll(_POLL_S):
                 if isinstance(record, Gap):
                     raise WorkerSilent(f"the broker has dropped records: {record}")
                 yield from self._read(record)
-            self._check(topic, waited_s)
+            self._check_progress(topic, began_s)
 
     def _read(self, record: Record) -> Iterator[tuple[str, bytes]]:
         if record.topic == _METRICS:
@@ -144,22 +145,22 @@ class LockStepStages:
 
     def _read_batch(self, batch: JournalBatch) -> Iterator[tuple[str, bytes]]:
         for applied in batch.inputs:
-            self._journaled[applied.topic] = applied.last_offset + 1
+            self._journaled_counts[applied.topic] = applied.last_offset + 1
         for output in batch.outputs:
             if output.topic == _SAMPLES:
                 policy = ProducedRecord(_SAMPLES, output.key, output.value, now_ms())
-                self._collected.append(policy)
-            elif output.topic in _DECIDED:
+                self._collect_policies.append(policy)
+            elif output.topic in _DECISION_TOPICS:
                 self._observe(output.topic, output.value)
                 yield output.topic, output.value
 
     def _wait_for_collect_policies(self) -> None:
         """Wait until the collect policies are in the topic, because samples must follow them."""
-        self._fold(self._collected)
-        while self._collected:
+        self._fold(self._collect_policies)
+        while self._collect_policies:
             extents = read_topic_extents(self._connection, _SAMPLES)
-            if sum(extent.next_offset for extent in extents) >= sum(self._folded):
-                self._collected = []
+            if sum(extent.next_offset for extent in extents) >= sum(self._next_offsets):
+                self._collect_policies = []
 
     def _fold(self, records: Sequence[ProducedRecord]) -> int:
         """Apply records of `node-usage`; return the number of resulting metrics."""
@@ -167,18 +168,18 @@ class LockStepStages:
         for produced in records:
             key = produced.key.encode()
             number = partition_for(key, self._partitions)
-            offset = self._folded[number]
+            offset = self._next_offsets[number]
             record = InputRecord(_SAMPLES, number, offset, key, produced.value, produced.written_ms)
-            self._folded[number] += 1
-            metrics += len(self._aggregates[number].apply([record]).outputs)
+            self._next_offsets[number] += 1
+            metrics += len(self._aggregate_stages[number].apply([record]).outputs)
         return metrics
 
-    def _check(self, topic: str, waited_s: float) -> None:
+    def _check_progress(self, topic: str, began_s: float) -> None:
         self._check_worker()
-        silent_s = time.monotonic() - waited_s
-        if silent_s > (_SILENCE_TIMEOUT_S if self._journaled else _START_TIMEOUT_S):
+        silent_s = time.monotonic() - began_s
+        if silent_s > (_SILENCE_TIMEOUT_S if self._journaled_counts else _START_TIMEOUT_S):
             raise WorkerSilent(
-                f"the worker has applied {self._journaled[topic]} of {self._sent[topic]} records of "
+                f"the worker has applied {self._journaled_counts[topic]} of {self._sent_counts[topic]} records of "
                 f"{topic}, and none in the last {silent_s:.0f} s; see its log"
             )
 
@@ -211,7 +212,7 @@ class LiveStages:
     def apply(self, records: Sequence[ProducedRecord]) -> Iterator[tuple[str, bytes]]:
         """Send records, and yield the outputs for the cluster since the last call."""
         sent = self._sender.send_records(
-            to_outgoing(record) for record in records if record.topic != "clock"
+            convert_record(record) for record in records if record.topic != "clock"
         )
         self.applied += len(sent)
         if self._sender.has_failed:
@@ -223,7 +224,7 @@ class LiveStages:
                 yield record.topic, record.value
 
 
-def to_outgoing(written: ProducedRecord) -> OutgoingRecord:
-    partition = int(written.key) if written.topic == "clock" else None
-    target = RecordPlace(written.key.encode(), partition, written.written_ms)
-    return OutgoingRecord(written.topic, written.value, target)
+def convert_record(record: ProducedRecord) -> OutgoingRecord:
+    partition = int(record.key) if record.topic == "clock" else None
+    target = RecordPlace(record.key.encode(), partition, record.written_ms)
+    return OutgoingRecord(record.topic, record.value, target)

@@ -1,10 +1,9 @@
 """Prints the path of one record through the code: `python -m tests.walk request|sample|eviction`.
 
-The path has, in order, the modules of the core with a function that gets the record or something made
-from it: its message, its pod, the kind of its pod, the decision. Each line is one visit of a package.
-`--functions` lists these functions instead. Plugins with their base classes, the container `SizedCache`, and modules
-of `schemas` are always left out. So is `in_process`, which feeds the record: a walk begins at the stage,
-which a worker calls.
+A module is in the path if one of its functions gets the record, or an object made from the record: its
+message, its pod, the kind of the pod, the decision. A line is one visit of a package; `--functions` lists
+the functions instead. The path leaves out plugins with their base classes, the container `SizedCache`,
+modules of `schemas`, and `in_process`, because a walk begins at the stage that a worker calls.
 """
 
 import sys
@@ -43,20 +42,19 @@ migration: {defaultJobMode: EvictDirectly, evictAllBarePods: true}
 
 
 class Walk:
-    """Calls with followed objects, in order. Results of such calls are followed, too."""
+    """Records calls with followed objects. Results of these calls are also followed."""
 
     def __init__(self, *followed: object) -> None:
         self.steps: list[tuple[str, str]] = []
         """Module and function of each call."""
         self.entered: set[str] = set()
-        """All modules with any call."""
+        """All modules with a call."""
         self._followed: dict[int, object] = {}
-        """Followed objects by identity; the reference keeps the identity unique."""
+        """Followed objects by id; the reference keeps the id unique."""
         self._open: set[int] = set()
         self._follow(*followed)
 
     def trace(self, work: Callable[[], Any]) -> None:
-        """Run the work and record its calls."""
         sys.setprofile(self._note)
         try:
             work()
@@ -88,7 +86,7 @@ class Walk:
 
     @property
     def modules(self) -> list[tuple[str, list[str]]]:
-        """Modules in the order in which they are entered, with the functions called there."""
+        """Modules in the order of their calls, with the called functions."""
         shown = [step for step in self.steps if not step[0].startswith(_LEFT_OUT)]
         return [
             (module, list(dict.fromkeys(function for _, function in steps)))
@@ -96,7 +94,7 @@ class Walk:
         ]
 
     def describe(self) -> str:
-        """Return a line for each visit of a package, with its modules, and the counts."""
+        """Return a line per visit of a package, with the visited modules, and a line of counts."""
         paths = [module.removeprefix("streams.").rpartition(".") for module, _ in self.modules]
         visits = [
             (package.replace(".", "/"), [module for _, _, module in visited])
@@ -142,7 +140,7 @@ def _cluster() -> LocalPipeline:
 
 
 def walk_request() -> Walk:
-    """A request that is placed immediately."""
+    """Walk a request that is placed immediately."""
     pipeline = _cluster()
     asking = _written("scheduling-requests", numbered_request(1))
     walk = Walk(asking, asking.value)
@@ -151,7 +149,7 @@ def walk_request() -> Walk:
 
 
 def walk_sample() -> Walk:
-    """A usage sample that ends a report interval."""
+    """Walk a usage sample that ends a report interval."""
     pipeline = _cluster()
     for second in range(0, 600, 10):
         sample = NodeUsage(
@@ -166,7 +164,7 @@ def walk_sample() -> Walk:
 
 
 def walk_eviction() -> Walk:
-    """A pod of a hot node, at the ticks that create its migration and send its eviction command."""
+    """Walk a pod of a hot node, during ticks that create a migration and send an eviction command."""
     pipeline = _cluster()
     running = PodLifecycle(
         cluster=CLUSTER,
@@ -190,7 +188,6 @@ WALKS = {"request": walk_request, "sample": walk_sample, "eviction": walk_evicti
 
 
 def main() -> None:
-    """Print one walk."""
     names = [name for name in sys.argv[1:] if name != "--functions"]
     if len(names) != 1 or names[0] not in WALKS:
         arguments = " ".join(sys.argv[1:])

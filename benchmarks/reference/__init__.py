@@ -1,6 +1,8 @@
-"""The pages of docs/reference that are generated from the code.
+"""Generates pages of docs/reference from the code.
 
-field_tables   tables of fields     `__main__` writes the pages
+field_tables   tables of fields
+
+`python -m benchmarks.reference` writes the pages.
 """
 
 #: Beginning of every generated page.

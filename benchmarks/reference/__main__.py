@@ -1,8 +1,8 @@
 """`python -m benchmarks.reference [--check]`: writes the pages of docs/reference from the code.
 
-The pages list fields of policies, settings, commands, metrics, topics, usage sources, and the closed
-loop, with their docstrings and help texts. To change a page, change these texts and run
-`make schemas`. `--check` changes nothing and exits with 1 if a page is not current.
+The pages list fields of policies, settings, commands, metrics, topics, usage sources and the closed loop,
+with their docstrings and help texts. To change a page, change these texts and run `make schemas`.
+`--check` changes nothing and exits with 1 if a page is outdated.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ from benchmarks.reference.field_tables import (
     SHARED,
     format_cell,
     format_table,
+    format_value,
     list_fields,
-    show_value,
 )
 from connectors.agent.telemetry import AgentTelemetry
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
@@ -53,8 +53,8 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference"
 _HEAD = GENERATED + " from {source}; change it there. -->\n"
 _DAY_MS = 86_400_000
 
-#: Pages that explain a section of the policy.
-_EXPLAINED = {
+#: Pages that explain sections of the policy.
+_EXPLANATIONS = {
     "loadAware": "../explanation/placement.md",
     "overutilizationRisk": "../explanation/risk-score.md",
     "riskMoves": "../explanation/rebalancing.md#moves-by-risk",
@@ -65,28 +65,27 @@ _EXPLAINED = {
 }
 
 
-def write_policy() -> str:
-    """Return the page of the policy's fields."""
+def build_policy_page() -> str:
     default = Policy()
     sections = {
         name: field
         for name, field in Policy.model_fields.items()
         if isinstance(getattr(default, name), PolicyPart)
     }
-    top = [name for name in Policy.model_fields if name not in sections]
+    top_level = [name for name in Policy.model_fields if name not in sections]
     lines = [
         _HEAD.format(source="schemas/policy"),
         "# Policy fields\n",
         "Every field of a [policy](policy-format.md), with the value that an empty policy has. Lists have "
         "entries written as `field[].name`, and maps by resource as `cpu 75, memory 95`.\n",
         "## Top level\n",
-        *format_table("field", list_fields(Policy, default, only=top)),
+        *format_table("field", list_fields(Policy, default, only=top_level)),
     ]
     for name, field in sections.items():
         alias, section = field.alias or name, getattr(default, name)
         lines += [f"\n## `{alias}`\n", field_docstrings(Policy)[name].replace("\n", " ") + "\n"]
-        if alias in _EXPLAINED:
-            lines.append(f"How it works: [explanation]({_EXPLAINED[alias]}).\n")
+        if alias in _EXPLANATIONS:
+            lines.append(f"How it works: [explanation]({_EXPLANATIONS[alias]}).\n")
         if alias == "plugins":
             lines += [
                 f"- `{kind}`: {', '.join(getattr(BUILT_IN, kind))}"
@@ -107,8 +106,7 @@ def write_policy() -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_settings() -> str:
-    """Return the page of environment variables."""
+def build_settings_page() -> str:
     lines = [
         _HEAD.format(source="the classes of settings"),
         "# Settings\n",
@@ -126,8 +124,7 @@ def write_settings() -> str:
     return "\n".join(lines)
 
 
-def write_commands() -> str:
-    """Return the page of commands and exit codes."""
+def build_commands_page() -> str:
     root = typer.main.get_command(app)
     lines = [
         _HEAD.format(source="the commands' help"),
@@ -141,28 +138,34 @@ def write_commands() -> str:
         "|---|---|",
         *(f"| {code} | {text} |" for code, text in EXIT_CODES.items()),
     ]
-    for words, command in _walk(root, ()):
-        lines += [f"\n## {' '.join(words)}\n", *_command(words, command)]
+    for words, command in _list_commands(root, ()):
+        lines += [f"\n## {' '.join(words)}\n", *_describe_command(words, command)]
     return "\n".join(lines) + "\n"
 
 
-def _walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _list_commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     subcommands = getattr(command, "commands", None)
     if subcommands is None:
         yield words, command
         return
     for name, subcommand in subcommands.items():
-        yield from _walk(subcommand, (*words, name))
+        yield from _list_commands(subcommand, (*words, name))
 
 
-def _command(words: Sequence[str], command: Any) -> Iterator[str]:
-    usage = [_metavar(param) for param in command.params if param.param_type_name == "argument"]
+def _describe_command(words: Sequence[str], command: Any) -> Iterator[str]:
+    usage = [
+        _format_metavar(param) for param in command.params if param.param_type_name == "argument"
+    ]
     yield f"`loadstream {' '.join((*words, *usage))}`\n"
     yield "\n\n".join(map(format_cell, inspect.cleandoc(command.help or "").split("\n\n")))
     if command.epilog:
         yield f"\n{command.epilog.replace('loadstream', '`loadstream', 1)}`"
     rows = [
-        (_option_names(param), " ".join((param.help or "").split()), _option_default(param))
+        (
+            _format_option_names(param),
+            " ".join((param.help or "").split()),
+            _format_option_default(param),
+        )
         for param in command.params
         if param.name not in ("help", "bootstrap", "json")
     ]
@@ -173,27 +176,26 @@ def _command(words: Sequence[str], command: Any) -> Iterator[str]:
         )
 
 
-def _metavar(argument: Any) -> str:
+def _format_metavar(argument: Any) -> str:
     return str(argument.metavar or argument.name.upper())
 
 
-def _option_names(parameter: Any) -> str:
+def _format_option_names(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        return f"`{_metavar(parameter)}`"
+        return f"`{_format_metavar(parameter)}`"
     return ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
 
 
-def _option_default(parameter: Any) -> str:
+def _format_option_default(parameter: Any) -> str:
     default = parameter.default
     if parameter.required:
         return "required"
     if default is None or default is False or default == "" or default == [] or callable(default):
         return ""
-    return show_value(default)
+    return format_value(default)
 
 
-def write_metrics() -> str:
-    """Return the page of Prometheus metrics."""
+def build_metrics_page() -> str:
     gauges = CollectorRegistry()
     gauges.register(Gauges())
     lines = [
@@ -221,11 +223,11 @@ def write_metrics() -> str:
             "| metric | type | labels | meaning |",
             "|---|---|---|---|",
         ]
-        lines += sorted(row for registry in registries for row in _metrics(registry))
+        lines += sorted(row for registry in registries for row in _list_metrics(registry))
     return "\n".join(lines) + "\n"
 
 
-def _metrics(registry: CollectorRegistry) -> Iterator[str]:
+def _list_metrics(registry: CollectorRegistry) -> Iterator[str]:
     for collector in vars(registry)["_collector_to_names"]:
         is_single = isinstance(collector, MetricWrapperBase)
         for family in collector.describe() if is_single else collector.collect():
@@ -236,8 +238,7 @@ def _metrics(registry: CollectorRegistry) -> Iterator[str]:
                 yield f"| `{family.name}{suffix}` | {family.type} | {labels} | {text} |"
 
 
-def write_topics() -> str:
-    """Return the page of topics and tables."""
+def build_topics_page() -> str:
     lines = [
         _HEAD.format(source="schemas/topics/catalog.py and schemas/storage/tables.py"),
         "# Topics\n",
@@ -246,7 +247,7 @@ def write_topics() -> str:
         "[JSON Schemas and AsyncAPI](../../schemas/published) describe every message.\n",
         "| topic | key | message | written by | read by | kept |",
         "|---|---|---|---|---|---|",
-        *map(_topic, TOPICS),
+        *map(_format_topic, TOPICS),
         "",
         *(f"- `{topic.name}`: {topic.summary}" for topic in TOPICS),
         "\n## Tables\n",
@@ -258,8 +259,7 @@ def write_topics() -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_sources() -> str:
-    """Return the page of the fields of usage sources."""
+def build_sources_page() -> str:
     lines = [
         _HEAD.format(source="connectors/kubernetes/sources"),
         "# Fields of usage sources\n",
@@ -271,8 +271,7 @@ def write_sources() -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_closed_loop() -> str:
-    """Return the page of the closed loop's contenders and parameters."""
+def build_closed_loop_page() -> str:
     texts = field_docstrings(Parameters)
     lines = [
         _HEAD.format(source="simulation/closed_loop"),
@@ -282,19 +281,19 @@ def write_closed_loop() -> str:
         "## Contenders\n",
         "| contender | what it is |",
         "|---|---|",
-        *(f"| `{name}` | {format_cell(_contender(name))} |" for name in list_contenders()),
+        *(f"| `{name}` | {format_cell(_describe_contender(name))} |" for name in list_contenders()),
         "\n## Parameters\n",
         "| parameter | default | meaning |",
         "|---|---|---|",
         *(
-            f"| `{field.name}` | {show_value(field.default)} | {format_cell(texts.get(field.name, ''))} |"
+            f"| `{field.name}` | {format_value(field.default)} | {format_cell(texts.get(field.name, ''))} |"
             for field in dataclasses.fields(Parameters)
         ),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _contender(name: str) -> str:
+def _describe_contender(name: str) -> str:
     """Return the comment above a built-in policy, or the first docstring line of a rule."""
     policy = POLICIES / f"{name}.yaml"
     if policy.exists():
@@ -305,7 +304,7 @@ def _contender(name: str) -> str:
     return inspect.cleandoc(module.__doc__ or "").splitlines()[0]
 
 
-def _topic(topic: Topic) -> str:
+def _format_topic(topic: Topic) -> str:
     classes = ", ".join(f"`{cls.__name__}`" for cls in topic.classes)
     writer = {"outside": "producers", "every stage": "both stages"}.get(topic.writer, topic.writer)
     reader = {"none": "people and programs"}.get(topic.stage, topic.stage)
@@ -320,29 +319,29 @@ def _topic(topic: Topic) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "policy.md": write_policy,
-    "settings.md": write_settings,
-    "commands.md": write_commands,
-    "metrics.md": write_metrics,
-    "topics.md": write_topics,
-    "source-fields.md": write_sources,
-    "closed-loop.md": write_closed_loop,
+    "policy.md": build_policy_page,
+    "settings.md": build_settings_page,
+    "commands.md": build_commands_page,
+    "metrics.md": build_metrics_page,
+    "topics.md": build_topics_page,
+    "source-fields.md": build_sources_page,
+    "closed-loop.md": build_closed_loop_page,
 }
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages that changed; with `--check` only name them."""
-    stale = 0
-    for name, write in PAGES.items():
+    """Write outdated pages; with `--check` only print their names."""
+    outdated = 0
+    for name, build_page in PAGES.items():
         path = REFERENCE / name
-        page = write()
+        page = build_page()
         if path.exists() and path.read_text(encoding="utf-8") == page:
             continue
-        stale += 1
+        outdated += 1
         print(f"{'differs' if '--check' in arguments else 'wrote'}: {path}")
         if "--check" not in arguments:
             path.write_text(page, encoding="utf-8")
-    if stale and "--check" in arguments:
+    if outdated and "--check" in arguments:
         print("run `make schemas` and commit the result", file=sys.stderr)
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""Markdown tables of the fields of pydantic classes: name, type in words, default, docstring."""
+"""Markdown tables of the fields of pydantic classes: name, type, default, docstring."""
 
 import inspect
 import re
@@ -18,15 +18,15 @@ from schemas.policy.sections.migration import PriorityThreshold, Share
 from schemas.policy.selectors import LabelSelector, Namespaces, SelectorText
 from schemas.policy.windows import WeeklyWindow
 
-#: Classes of many fields, which have a table of their own; the value is its heading.
+#: Headings of classes that several fields use; each of these classes has a separate table.
 SHARED: dict[type[BaseModel], str] = {
     LabelSelector: "label selector",
     Namespaces: "namespaces",
     PriorityThreshold: "priority threshold",
     WeeklyWindow: "windows",
 }
-#: Types that differ from plain ones only in their validators.
-_VALIDATED = {
+#: Descriptions of types that are recognized by their validators.
+_DESCRIPTIONS = {
     Duration: "duration",
     PositiveDuration: "duration above 0",
     SignedDuration: "duration",
@@ -42,13 +42,11 @@ _PLAIN: dict[Any, str] = {
     SecretStr: "secret text",
 }
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "to"}
-#: Bounds that only follow from the number of bits of an integer.
+#: Bounds that are left out, because they are only the size of an integer.
 _BITS = re.compile(r" of 64 bits(, at least -\d+)?|( from -\d+)? to (2147483647|4294967295)$")
 
 
 class FieldRow(NamedTuple):
-    """One row of a table."""
-
     path: str
     kind: str
     default: str
@@ -61,17 +59,17 @@ def list_fields(
     path: str = "",
     only: Sequence[str] = (),
 ) -> Iterator[FieldRow]:
-    """Yield the fields of a class, each followed by the fields of the class inside it.
+    """Yield the fields of a class; the fields of an inner class follow its field.
 
     Args:
         part: the class.
-        instance: has the defaults; without an instance the class has them.
+        instance: instance with the defaults; None: the defaults of the class.
         path: prefix of the names, such as `nodePools[].`.
-        only: names of the fields to yield; if empty, all fields are yielded.
+        only: names of the fields to yield; empty: all fields.
     """
     meanings = field_docstrings(part)
     values = instance or part.model_construct()
-    written = values.model_dump(mode="json", by_alias=True)
+    defaults = values.model_dump(mode="json", by_alias=True)
     for name, field in part.model_fields.items():
         if only and name not in only:
             continue
@@ -79,7 +77,7 @@ def list_fields(
         kind = describe_type(field.annotation, field.metadata)
         default = "required"
         if not field.is_required():
-            default = show_value(written.get(alias, getattr(values, name)))
+            default = format_value(defaults.get(alias, getattr(values, name)))
         row = FieldRow(
             path + alias, kind, "" if kind == "object" else default, meanings.get(name, "")
         )
@@ -89,10 +87,12 @@ def list_fields(
             continue
         if row.meaning:
             yield row
-        many = get_origin(_drop_none(field.annotation)) in (tuple, dict)
+        has_entries = get_origin(_drop_none(field.annotation)) in (tuple, dict)
         inner_only = [key for key in inner.model_fields if key not in WeeklyWindow.model_fields]
-        below = None if many else getattr(values, name, None)
-        yield from list_fields(inner, below, f"{path}{alias}{'[]' if many else ''}.", inner_only)
+        inner_instance = None if has_entries else getattr(values, name, None)
+        yield from list_fields(
+            inner, inner_instance, f"{path}{alias}{'[]' if has_entries else ''}.", inner_only
+        )
 
 
 def format_table(head: str, rows: Iterable[FieldRow]) -> list[str]:
@@ -109,8 +109,8 @@ def format_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def show_value(value: Any) -> str:
-    """Return a default as tables show it."""
+def format_value(value: Any) -> str:
+    """Return a default as text for a table."""
     if value is None or value in ("", (), [], {}):
         return "none"
     if isinstance(value, BaseModel):
@@ -118,7 +118,8 @@ def show_value(value: Any) -> str:
     if isinstance(value, dict):
         pairs = ((name, item) for name, item in value.items() if item is not None)
         return ", ".join(
-            f"{name} {show_value(item) if isinstance(item, dict) else item}" for name, item in pairs
+            f"{name} {format_value(item) if isinstance(item, dict) else item}"
+            for name, item in pairs
         )
     if isinstance(value, list | tuple):
         names = (entry.get("name") if isinstance(entry, dict) else entry for entry in value)
@@ -129,9 +130,9 @@ def show_value(value: Any) -> str:
 def describe_type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     """Return a field's type in words."""
     arguments, origin = get_args(annotation), get_origin(annotation)
-    validators = _validators(metadata)
-    for validated, words in _VALIDATED.items():
-        if validators & _validators(get_args(validated)[1:]):
+    validators = _find_validators(metadata)
+    for validated, words in _DESCRIPTIONS.items():
+        if validators & _find_validators(get_args(validated)[1:]):
             return words
     if origin is Annotated:
         return describe_type(arguments[0], [*arguments[1:], *metadata])
@@ -155,7 +156,7 @@ def describe_type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
 
 def _describe_plain(annotation: Any, validators: set[Any], metadata: Sequence[Any]) -> str:
     for function in validators:
-        # The bounds of `schemas.policy.parts.int_range` are in its closure.
+        # `schemas.policy.parts.int_range` keeps the bounds in a closure.
         allowed = inspect.getclosurevars(function).nonlocals.get("allowed")
         if isinstance(allowed, str):
             return _BITS.sub("", allowed.removeprefix("an "))
@@ -170,7 +171,7 @@ def _describe_plain(annotation: Any, validators: set[Any], metadata: Sequence[An
     return " ".join(words)
 
 
-def _validators(metadata: Sequence[Any]) -> set[Any]:
+def _find_validators(metadata: Sequence[Any]) -> set[Any]:
     return {item.func for item in metadata if isinstance(item, BeforeValidator | AfterValidator)}
 
 

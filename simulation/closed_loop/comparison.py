@@ -75,7 +75,7 @@ def get_figure(run: Run, figure: str) -> float:
 
 
 def compute_spread(runs: Sequence[Run], figure: str) -> Spread:
-    return _spread([get_figure(run, figure) for run in runs])
+    return _summarize_values([get_figure(run, figure) for run in runs])
 
 
 def compute_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Spread | None:
@@ -86,10 +86,10 @@ def compute_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Sp
     pairs = zip(ours, others, strict=True)
     values = [(get_figure(our, figure), get_figure(other, figure)) for our, other in pairs]
     ratios = [our / other for our, other in values if other]
-    return _spread(ratios) if ratios else None
+    return _summarize_values(ratios) if ratios else None
 
 
-def _spread(values: Sequence[float]) -> Spread:
+def _summarize_values(values: Sequence[float]) -> Spread:
     return Spread(median(values), min(values), max(values))
 
 

@@ -29,18 +29,15 @@ class ContenderFactory:
     definition: str
     """Policy with all defaults, or name of the rule; equal definitions give equal decisions."""
     make: Callable[[], Contender]
-    remark: str = ""
+    warning: str = ""
     """A warning about the figures of the contender, or empty."""
-
-    def __call__(self) -> Contender:
-        return self.make()
 
 
 class UnknownContender(ValueError):
     """No contender has this name; the message lists all names."""
 
 
-class WrongPolicy(ValueError):
+class InvalidPolicy(ValueError):
     """A file is not a policy; the message has a line for each problem."""
 
 
@@ -49,32 +46,32 @@ def list_contenders() -> tuple[str, ...]:
     return (*_list_policies(), *_list_rules())
 
 
-def make_contenders(
+def make_factories(
     names: Iterable[str],
     files: Iterable[Path],
     make_stages: Callable[[], LocalPipeline] = LocalPipeline,
 ) -> dict[str, ContenderFactory]:
-    """Return contenders by name, in the given order: built-in contenders, then policies of files.
+    """Return factories by name, in the given order: built-in contenders, then policies of files.
 
     Raises:
         UnknownContender: a name is unknown, repeated or missing, or a file has the name of a built-in
             contender.
-        WrongPolicy: a file is not a policy, or cannot be read.
+        InvalidPolicy: a file is not a policy, or cannot be read.
     """
     policies, rules_by_name = _list_policies(), _list_rules()
     expected = ", ".join((*policies, *rules_by_name))
     factories: dict[str, ContenderFactory] = {}
 
-    def add(name: str, make: ContenderFactory) -> None:
+    def add(name: str, factory: ContenderFactory) -> None:
         if name in factories:
             raise UnknownContender(f"found {name} twice; expected different names")
-        factories[name] = make
+        factories[name] = factory
 
     for name in names:
         if name in policies:
-            add(name, _of_policy(name, policies[name], make_stages))
+            add(name, _make_policy_factory(name, policies[name], make_stages))
         elif name in rules_by_name:
-            add(name, _of_rule(name, rules_by_name[name]))
+            add(name, _make_rule_factory(name, rules_by_name[name]))
         else:
             raise UnknownContender(f"found {name!r}; expected one or more of {expected}")
     for file in files:
@@ -84,12 +81,12 @@ def make_contenders(
                 "another file name"
             )
         try:
-            add(file.stem, _of_policy(file.stem, file, make_stages))
+            add(file.stem, _make_policy_factory(file.stem, file, make_stages))
         except PolicyError as error:
             problems = (f"{file}: {problem}" for problem in error.problems)
-            raise WrongPolicy("\n".join(problems)) from None
+            raise InvalidPolicy("\n".join(problems)) from None
         except OSError as error:
-            raise WrongPolicy(
+            raise InvalidPolicy(
                 f"{file} cannot be read: {error.strerror}; expected a policy file"
             ) from None
     if not factories:
@@ -97,18 +94,20 @@ def make_contenders(
     return factories
 
 
-def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> ContenderFactory:
+def _make_policy_factory(
+    name: str, file: Path, make_stages: Callable[[], LocalPipeline]
+) -> ContenderFactory:
     content = file.read_bytes()
     policy = read_policy(content, KNOWN)
     text = content.decode("utf-8")
     return ContenderFactory(
         policy.model_dump_json(),
         lambda: StageContender(name, text, make_stages),
-        _find_remark(name, policy),
+        _find_warning(name, policy),
     )
 
 
-def _find_remark(name: str, policy: Policy) -> str:
+def _find_warning(name: str, policy: Policy) -> str:
     if not policy.plugins.balance or not policy.dry_run:
         return ""
     reason = "mode is observe" if policy.mode == "observe" else "a dryRun is true"
@@ -118,7 +117,7 @@ def _find_remark(name: str, policy: Policy) -> str:
     )
 
 
-def _of_rule(name: str, rule: Rule) -> ContenderFactory:
+def _make_rule_factory(name: str, rule: Rule) -> ContenderFactory:
     return ContenderFactory(f"rule {name}", lambda: RuleContender(name, rule))
 
 

@@ -73,11 +73,11 @@ class FinishedRuns:
         self._directory = directory
         self._definitions = definitions
         self._version = version
-        self._digests = {traces.day: _digest(traces) for traces in days}
+        self._digests = {traces.day: _hash_traces(traces) for traces in days}
 
     def find(self, task: Task) -> Run | None:
         """Return a finished run, or None. Raises UnreadableRun if its file is damaged."""
-        path = self._path(task)
+        path = self._build_path(task)
         try:
             document = json.loads(path.read_bytes())
             result = document["result"]
@@ -99,12 +99,12 @@ class FinishedRuns:
 
     def keep(self, task: Task, run: Run) -> None:
         """Write a finished run. A file is complete or does not exist."""
-        path = self._path(task)
+        path = self._build_path(task)
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text(json.dumps({"parameters": asdict(task.parameters), **asdict(run)}))
         part.replace(path)
 
-    def _path(self, task: Task) -> Path:
+    def _build_path(self, task: Task) -> Path:
         determinants: dict[str, Any] = {
             "version": self._version,
             "traces": self._digests[task.day],
@@ -116,7 +116,7 @@ class FinishedRuns:
         return self._directory / f"{name}.json"
 
 
-def _digest(traces: Traces) -> str:
+def _hash_traces(traces: Traces) -> str:
     digest = hashlib.sha256()
     system = () if traces.system is None else (traces.system,)
     for array in (traces.nodes, traces.pods, traces.cpu_percent, *system):

@@ -80,7 +80,7 @@ class Recorder(Observer):
         """The last eviction, by plan."""
         self._bounces = 0
 
-    def minute(self, moment: Moment, predicted: Sequence[float] = ()) -> None:
+    def record_minute(self, moment: Moment, predicted: Sequence[float] = ()) -> None:
         """Record demand, and each node's predicted probability of being hot, if any."""
         if moment.at_ms < self._begin_ms:
             return
@@ -103,7 +103,7 @@ class Recorder(Observer):
             self._waits_ms.append(event.at_ms - max(requested_ms, self._begin_ms))
         move = self._moves_by_replacement.get(uid)
         if move is not None and event.pod.node == move.eviction.node:
-            self._bounce(move, event.at_ms)
+            self._count_bounce(move, event.at_ms)
 
     def on_eviction(self, eviction: Eviction) -> None:
         """Record an eviction, and whether the pod had moved shortly before."""
@@ -113,17 +113,17 @@ class Recorder(Observer):
         if eviction.at_ms >= self._begin_ms:
             self._evictions += 1
         if last_move is not None and eviction.at_ms - last_move.eviction.at_ms < BOUNCE_MS:
-            self._bounce(last_move, eviction.at_ms)
+            self._count_bounce(last_move, eviction.at_ms)
         if eviction.replacement is not None:
             self._moves_by_replacement[eviction.replacement.pod.uid] = move
 
-    def _bounce(self, move: _Move, at_ms: int) -> None:
+    def _count_bounce(self, move: _Move, at_ms: int) -> None:
         """Count a move whose pod returned or was evicted again, once per move."""
         if at_ms >= self._begin_ms and not move.bounced:
             move.bounced = True
             self._bounces += 1
 
-    def result(self, counts: Mapping[str, int]) -> Result:
+    def compute_result(self, counts: Mapping[str, int]) -> Result:
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
         millicores = self._allocatable[:, 0]

@@ -25,7 +25,7 @@ Table = list[list[str]]
 
 #: Name of our contender, and names and titles of the other compared contenders.
 OURS = "loadstream"
-AGAINST = {"least-allocated": "kube-scheduler", "koordinator-lownodeload-75": "Koordinator"}
+BASELINES = {"least-allocated": "kube-scheduler", "koordinator-lownodeload-75": "Koordinator"}
 HOT, WEIGHTED = "hot_cpu_minutes", "hot_cpu_weighted_minutes"
 EVICTIONS, WAITING = "evictions", "waiting_pod_minutes"
 #: Columns: figure, heading, decimals.
@@ -61,10 +61,10 @@ WIDTH = 100
 
 def _format_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> str:
     ratio = compute_ratio(ours, others, figure)
-    return "-" if ratio is None else _format(ratio, 2)
+    return "-" if ratio is None else _format_spread(ratio, 2)
 
 
-def _format(figure: Spread, digits: int = 0) -> str:
+def _format_spread(figure: Spread, digits: int = 0) -> str:
     """Return the median, with the range unless all values are equal."""
     median, least, most = (
         f"{value:,.{digits}f}" for value in (figure.median, figure.least, figure.most)
@@ -75,13 +75,15 @@ def _format(figure: Spread, digits: int = 0) -> str:
 def tabulate_figures(comparison: Comparison) -> Table:
     rows = [["", *(heading for _, heading, _ in COLUMNS)]]
     for name, runs in comparison.contenders.items():
-        cells = (_format(compute_spread(runs, figure), digits) for figure, _, digits in COLUMNS)
+        cells = (
+            _format_spread(compute_spread(runs, figure), digits) for figure, _, digits in COLUMNS
+        )
         rows.append([name, *cells])
     return rows
 
 
 def _has_ratios(comparison: Comparison) -> bool:
-    return OURS in comparison.contenders and not AGAINST.keys().isdisjoint(comparison.contenders)
+    return OURS in comparison.contenders and not BASELINES.keys().isdisjoint(comparison.contenders)
 
 
 def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
@@ -109,19 +111,19 @@ def tabulate_days(comparison: Comparison) -> Table:
 def _compute_ratios(runs_by_name: Mapping[str, Sequence[Run]]) -> dict[str, str]:
     ours = runs_by_name[OURS]
     cells = {}
-    for name, words in AGAINST.items():
+    for name, title in BASELINES.items():
         if name in runs_by_name:
-            cells[f"hot / {words}'s"] = _format_ratio(ours, runs_by_name[name], HOT)
-            cells[f"by capacity / {words}'s"] = _format_ratio(ours, runs_by_name[name], WEIGHTED)
-            cells[f"waiting / {words}'s"] = _format_ratio(ours, runs_by_name[name], WAITING)
-            if words == "Koordinator":  # kube-scheduler evicts nothing
+            cells[f"hot / {title}'s"] = _format_ratio(ours, runs_by_name[name], HOT)
+            cells[f"by capacity / {title}'s"] = _format_ratio(ours, runs_by_name[name], WEIGHTED)
+            cells[f"waiting / {title}'s"] = _format_ratio(ours, runs_by_name[name], WAITING)
+            if title == "Koordinator":  # kube-scheduler evicts nothing
                 both = (ours, runs_by_name[name])
-                evictions = (_format(compute_spread(runs, EVICTIONS)) for runs in both)
-                cells[f"evictions / {words}'s"] = " / ".join(evictions)
+                evictions = (_format_spread(compute_spread(runs, EVICTIONS)) for runs in both)
+                cells[f"evictions / {title}'s"] = " / ".join(evictions)
     return cells
 
 
-def add_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:
+def sum_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:
     """Return the bins of all runs of our contender together."""
     bins = zip(
         *(
@@ -141,7 +143,7 @@ def add_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:
 def tabulate_predictions(comparisons: Sequence[Comparison]) -> Table:
     rows = [["predicted probability", "mean", "nodes that were hot", "predictions"]]
     bounds = [0.0, *PREDICTION_BOUNDS, 1.0]
-    bins = add_predictions(comparisons)
+    bins = sum_predictions(comparisons)
     for low, high, predicted in zip(bounds, bounds[1:], bins, strict=False):
         if count := predicted.predictions:
             mean, share = predicted.expected / count, predicted.hot / count
@@ -194,7 +196,7 @@ def _list_sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, lis
     traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
     has_ratios = _has_ratios(comparisons[0])
     yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ratios else []), traces, LEGEND]
-    if any(prediction.predictions for prediction in add_predictions(comparisons)):
+    if any(prediction.predictions for prediction in sum_predictions(comparisons)):
         yield "Predictions", [PREDICTIONS, tabulate_predictions(comparisons)]
     for comparison in comparisons:
         parts: list[str | Table] = [describe(comparison), tabulate_figures(comparison)]
@@ -231,14 +233,14 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
 
 
 def _format_markdown_table(rows: Table) -> str:
-    heads, *others = rows
-    lines = [heads, ["---", *(["---:"] * (len(heads) - 1))], *others]
+    headings, *body = rows
+    lines = [headings, ["---", *(["---:"] * (len(headings) - 1))], *body]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-_WIDTH = 860
+_CHART_WIDTH = 860
 #: Height of a line, start of the bars, and length of the longest bar.
-_LINE, _BAR_LEFT, _BAR_LONGEST = 22, 270, 380
+_LINE_HEIGHT, _BAR_LEFT, _BAR_LONGEST = 22, 270, 380
 #: Side of the chart of predictions, whose axes are powers of ten from 10 to the power of `_DECADES`.
 _SIDE, _DECADES = 240, -4
 _OURS, _OTHERS = "#1f77b4", "#b9c2cb"
@@ -253,28 +255,28 @@ def draw_chart(comparisons: Sequence[Comparison]) -> str:
     y = 0
     for comparison in comparisons:
         parts += _draw_block(comparison, y)
-        y += _LINE * (2 + len(comparison.contenders))
-    bins = [prediction for prediction in add_predictions(comparisons) if prediction.predictions]
+        y += _LINE_HEIGHT * (2 + len(comparison.contenders))
+    bins = [prediction for prediction in sum_predictions(comparisons) if prediction.predictions]
     if bins:
         parts += _draw_predictions(bins, y)
-        y += _SIDE + 4 * _LINE
+        y += _SIDE + 4 * _LINE_HEIGHT
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_CHART_WIDTH} {y}" role="img" '
         'font-family="sans-serif" font-size="13">'
-        f'<rect width="{_WIDTH}" height="{y}" fill="#fff"/>'
+        f'<rect width="{_CHART_WIDTH}" height="{y}" fill="#fff"/>'
     )
     return "".join((head, *parts, "</svg>"))
 
 
 def _draw_predictions(bins: Sequence[PredictionBin], top: int) -> Iterator[str]:
     """Draw a point per bin: predicted probability to the right, share of hot nodes upwards."""
-    bottom, right = top + 2 * _LINE + _SIDE, _BAR_LEFT + _SIDE
+    bottom, right = top + 2 * _LINE_HEIGHT + _SIDE, _BAR_LEFT + _SIDE
 
     def scale_log(share: float) -> float:
         return _SIDE * (1 - max(log10(share or 1e-9), _DECADES) / _DECADES)
 
     yield (
-        f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">Probability that a node is hot, as predicted '
+        f'<text x="4" y="{top + _LINE_HEIGHT - 4}" font-weight="bold">Probability that a node is hot, as predicted '
         "and as seen; on the line both are equal</text>"
         f'<path d="M{_BAR_LEFT} {bottom - _SIDE}V{bottom}H{right}" fill="none" stroke="#333"/>'
         f'<path d="M{_BAR_LEFT} {bottom}L{right} {bottom - _SIDE}" stroke="{_OTHERS}"/>'
@@ -301,11 +303,11 @@ def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
     }
     scale = _BAR_LONGEST / (max((spread.most for spread in hot.values()), default=0.0) or 1.0)
     yield (
-        f'<text x="4" y="{top + _LINE - 4}" font-weight="bold">{parameters.scenario}, mean load '
+        f'<text x="4" y="{top + _LINE_HEIGHT - 4}" font-weight="bold">{parameters.scenario}, mean load '
         f"{parameters.load_text} %: hot node-minutes of {parameters.nodes} nodes in {parameters.hours:g} h</text>"
     )
     for line, name in enumerate(sorted(hot, key=lambda name: (hot[name].median, name)), 1):
-        y = top + _LINE * line
+        y = top + _LINE_HEIGHT * line
         least, middle, most = (
             scale * v for v in (hot[name].least, hot[name].median, hot[name].most)
         )
@@ -315,7 +317,7 @@ def _draw_block(comparison: Comparison, top: int) -> Iterator[str]:
         weight = ' font-weight="bold"' if ours else ""
         yield (
             f'<text x="{_BAR_LEFT - 8}" y="{y + 18}" text-anchor="end"{weight}>{escape(name)}</text>'
-            f'<rect x="{_BAR_LEFT}" y="{y + 5}" width="{middle:.1f}" height="{_LINE - 6}" '
+            f'<rect x="{_BAR_LEFT}" y="{y + 5}" width="{middle:.1f}" height="{_LINE_HEIGHT - 6}" '
             f'fill="{_OURS if ours else _OTHERS}"/>'
             f'<path d="M{_BAR_LEFT + least:.1f} {y + 13}H{_BAR_LEFT + most:.1f}" stroke="#333"/>'
             f'<text x="{_BAR_LEFT + most + 8:.1f}" y="{y + 18}"{weight}>'

@@ -22,7 +22,7 @@ from simulation.cluster.pods import PodPlan
 MEAN_S, DEVIATION_S = 300, 900
 #: A report includes pods that were bound at least this long before, as in Trimaran
 #: (`metricsAgentReportingIntervalSeconds`).
-KNOWN_AFTER_MS = 60_000
+REPORTED_AFTER_MS = 60_000
 #: Time between two attempts to place a waiting pod.
 RETRY_MS = 60_000
 
@@ -46,12 +46,12 @@ class RuleContender(Observer):
         self._unreported_pods: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
         """Pods that the newest report of a node does not include, by node: time from which reports
         include the pod, and its request."""
-        self._short = max(1, round(MEAN_S / parameters.sample_s))
+        self._mean_samples = max(1, round(MEAN_S / parameters.sample_s))
         self._window = np.full((max(1, round(DEVIATION_S / parameters.sample_s)), nodes, 2), np.nan)
         """The newest samples of each node, oldest first."""
         self._measured = np.full((nodes, 2), np.nan)
         self._deviation = np.full((nodes, 2), np.nan)
-        self._late: deque[tuple[int, Moment, range]] = deque()
+        self._delayed_reports: deque[tuple[int, Moment, range]] = deque()
         self._waiting: deque[tuple[int, PodPlan]] = deque()
         """Waiting pods, and the time of the next attempt."""
         self._failed = 0
@@ -64,13 +64,13 @@ class RuleContender(Observer):
         """Count the requests of a pod that was bound or deleted."""
         if event.event not in ("bound", "deleted") or event.pod.node is None:
             return
-        node = self._world.usage.nodes[event.pod.node]
+        node = self._world.usage.node_indexes[event.pod.node]
         plan = self._world.scenario.plans[get_plan_index(event.pod.uid)]
-        request = _request(plan)
+        request = _read_request(plan)
         if event.event == "bound":
             self._requested[node] += request
             self._pods[node] += 1
-            self._unreported_pods[node][event.pod.uid] = (event.at_ms + KNOWN_AFTER_MS, request)
+            self._unreported_pods[node][event.pod.uid] = (event.at_ms + REPORTED_AFTER_MS, request)
             self._unreported[node] += request
         else:
             self._requested[node] -= request
@@ -81,10 +81,12 @@ class RuleContender(Observer):
     def step(self, now_ms: int) -> None:
         """Read the reports that have arrived, and place waiting pods."""
         moment = self._world.usage.measure(now_ms)
-        self._late.append((now_ms + self._lag_ms, moment, self._world.list_sampled_nodes(now_ms)))
-        while self._late and self._late[0][0] <= now_ms:
-            _, reported, nodes = self._late.popleft()
-            self._report(reported, nodes)
+        self._delayed_reports.append(
+            (now_ms + self._lag_ms, moment, self._world.list_sampled_nodes(now_ms))
+        )
+        while self._delayed_reports and self._delayed_reports[0][0] <= now_ms:
+            _, reported, nodes = self._delayed_reports.popleft()
+            self._apply_report(reported, nodes)
         for _ in range(len(self._waiting)):
             at_ms, plan = self._waiting.popleft()
             if at_ms > now_ms or not self._place(plan):
@@ -93,7 +95,7 @@ class RuleContender(Observer):
     def predict_hot(self) -> tuple[()]:
         return ()
 
-    def figures(self) -> dict[str, int]:
+    def get_counts(self) -> dict[str, int]:
         """Return the number of failed bindings, if there are any."""
         return {"bind_failed": self._failed} if self._failed else {}
 
@@ -106,19 +108,19 @@ class RuleContender(Observer):
             deviation=self._deviation,
             unreported=self._unreported,
         )
-        node = self._rule(_request(plan), view, self._random)
+        node = self._rule(_read_request(plan), view, self._random)
         if node is None:
             return False
-        refused = self._world.cluster.place(plan, self._world.scenario.machines[node].name)
-        self._failed += refused is not None
-        return refused is None
+        reason = self._world.cluster.place(plan, self._world.scenario.machines[node].name)
+        self._failed += reason is not None
+        return reason is None
 
-    def _report(self, moment: Moment, nodes: range) -> None:
+    def _apply_report(self, moment: Moment, nodes: range) -> None:
         index = np.array(nodes, dtype=np.intp)
         window = self._window
         window[:-1, index] = window[1:, index]
         window[-1, index] = moment.node_usage[index]
-        self._measured[index] = np.nanmean(window[-self._short :, index], axis=0)
+        self._measured[index] = np.nanmean(window[-self._mean_samples :, index], axis=0)
         self._deviation[index] = np.nanstd(window[:, index], axis=0)
         for node in nodes:
             pods = self._unreported_pods[node]
@@ -135,5 +137,5 @@ class RuleContender(Observer):
         self._unreported[node] = np.sum(requests, axis=0) if requests else 0.0
 
 
-def _request(plan: PodPlan) -> Array:
+def _read_request(plan: PodPlan) -> Array:
     return np.array([plan.requests["cpu"], plan.requests["memory"]], dtype=np.float64)

@@ -20,7 +20,7 @@ from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, sig
 from tempfile import NamedTemporaryFile
 from threading import Thread
 
-from simulation.closed_loop.contenders import ContenderFactory, make_contenders
+from simulation.closed_loop.contenders import ContenderFactory, make_factories
 from simulation.closed_loop.finished_runs import Calibration, Run, Task
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
@@ -48,12 +48,12 @@ class SequentialRuns:
     def __init__(
         self,
         days: Sequence[Traces],
-        make: Mapping[str, ContenderFactory],
+        factories: Mapping[str, ContenderFactory],
         progress: Progress,
         cpu_s: Callable[[], float] = time.process_time,
     ) -> None:
         """`cpu_s` returns the CPU time of this process so far."""
-        self._make, self._progress, self._cpu_s = make, progress, cpu_s
+        self._factories, self._progress, self._cpu_s = factories, progress, cpu_s
         # Drawing a scenario takes seconds, and all contenders of a day and seed have the same scenario.
         traces_of_day = {traces.day: traces for traces in days}
         self._scenario = lru_cache(1)(
@@ -64,11 +64,11 @@ class SequentialRuns:
         """Yield each task with its run, in the order of the tasks."""
         for task in tasks:
             scenario = self._scenario(task.parameters, task.day, task.seed)
-            contender = self._make[task.contender]()
-            yield task, make_run(scenario, task.day, contender, self._progress, self._cpu_s)
+            contender = self._factories[task.contender].make()
+            yield task, execute_run(scenario, task.day, contender, self._progress, self._cpu_s)
 
 
-def make_run(
+def execute_run(
     scenario: Scenario,
     day: str,
     contender: Contender,
@@ -122,11 +122,11 @@ class ParallelRuns:
             days_file.flush()
             arguments = (self.names, self.files, days_file.name, self.progress)
             pool = ProcessPoolExecutor(
-                min(self.jobs, len(tasks)), get_context("spawn"), _begin, arguments
+                min(self.jobs, len(tasks)), get_context("spawn"), _prepare_process, arguments
             )
             try:
                 with _without_ctrl_c():
-                    futures = {pool.submit(_make_one_run, task): task for task in tasks}
+                    futures = {pool.submit(_execute_task, task): task for task in tasks}
                 for future in as_completed(futures):
                     yield futures[future], future.result()
             except BrokenProcessPool:
@@ -150,7 +150,7 @@ def create_runs(
     """Return an object that executes runs, at most `jobs` at a time."""
     if jobs == 1:
         gc.set_threshold(*GC_THRESHOLDS)
-        return SequentialRuns(days, make_contenders(names, files), progress)
+        return SequentialRuns(days, make_factories(names, files), progress)
     return ParallelRuns(jobs, names, files, days, progress)
 
 
@@ -158,22 +158,24 @@ _sequential_runs: SequentialRuns
 """Executes the runs in a process of the pool."""
 
 
-def _begin(names: Sequence[str], files: Sequence[Path], days_file: str, progress: Progress) -> None:
+def _prepare_process(
+    names: Sequence[str], files: Sequence[Path], days_file: str, progress: Progress
+) -> None:
     """Prepare a process of the pool for its runs."""
-    global _sequential_runs  # the pool passes only the task to `_make_one_run`
+    global _sequential_runs  # the pool passes only the task to `_execute_task`
     signal(SIGINT, SIG_DFL)  # Ctrl-C ends the process at once, without a message
     pthread_sigmask(SIG_UNBLOCK, {SIGINT})
     Thread(target=_end_with_parent, daemon=True).start()
     gc.set_threshold(*GC_THRESHOLDS)
     days: Sequence[Traces] = pickle.loads(Path(days_file).read_bytes())  # noqa: S301 - our own file
-    _sequential_runs = SequentialRuns(days, make_contenders(names, files), progress)
+    _sequential_runs = SequentialRuns(days, make_factories(names, files), progress)
 
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
     """Block Ctrl-C while processes start, because it would print tracebacks of their imports.
 
-    `_begin` unblocks Ctrl-C in each process.
+    `_prepare_process` unblocks Ctrl-C in each process.
     """
     pthread_sigmask(SIG_BLOCK, {SIGINT})
     try:
@@ -182,7 +184,7 @@ def _without_ctrl_c() -> Iterator[None]:
         pthread_sigmask(SIG_UNBLOCK, {SIGINT})
 
 
-def _make_one_run(task: Task) -> Run:
+def _execute_task(task: Task) -> Run:
     ((_, run_of_task),) = _sequential_runs([task])
     return run_of_task
 

@@ -47,10 +47,11 @@ _MEMORY_TIME_MS = 2.0 * HOUR_MS
 #: Longest lifetime.
 _LIFE_MAX_HOURS = 168.0
 #: Number of lifetimes from which length-biased lifetimes are drawn.
-_LIVES = 50_000
+_LIFETIMES = 50_000
 
 _DAY_S = 86_400
 
+#: Second numbers of the seeds, one per random generator.
 _NODES, _PODS, _LIFE, _USAGE, _SYSTEM, _DAYS = 100, 101, 102, 103, 104, 105
 
 
@@ -72,7 +73,7 @@ class Demands:
     noon_s: Array
     """Noon of the owner, since the beginning."""
 
-    def cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
+    def compute_cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
         """Return the CPU demand of pods with these indexes in millicores, `at_ms` after the
         beginning."""
         step = (np.asarray(at_ms) // 1000 + self.shift_s[pods]) // STEP_S % STEPS
@@ -82,7 +83,7 @@ class Demands:
             demand = demand * (1.0 + self.day_swing * np.cos(2.0 * np.pi * days))
         return demand
 
-    def memory(self, pods: Indexes, age_ms: Array) -> Array:
+    def compute_memory(self, pods: Indexes, age_ms: Array) -> Array:
         """Return the memory demand of pods with these indexes and ages, in bytes."""
         grown = 1.0 - np.exp(-age_ms / _MEMORY_TIME_MS)
         demand: Array = self.memory_bytes[pods] * (
@@ -102,7 +103,7 @@ class SystemDemands:
     amounts: Array
     """Demand at the mean of all machines, in millicores and bytes; shape (nodes, 2)."""
 
-    def at(self, at_ms: int) -> Array:
+    def compute(self, at_ms: int) -> Array:
         """Return the demand `at_ms` after the beginning; shape (nodes, 2)."""
         step = (at_ms // 1000 + self.shift_s) // SYSTEM_STEP_S % SYSTEM_STEPS
         demand: Array = self.amounts * self.shape[:, self.machine, step].T
@@ -161,8 +162,8 @@ def draw_scenario(
         ImpossibleScenario: the nodes themselves use the whole load, or pods are too small to divide.
     """
     machines = _draw_machines(parameters, seed, traces)
-    cores = sum(machine.millicores for machine in machines)
-    at_ms, life_ms, sizes = _draw_pods(parameters, seed, traces, cores)
+    millicores = sum(machine.millicores for machine in machines)
+    at_ms, life_ms, sizes = _draw_pods(parameters, seed, traces, millicores)
     owners = _draw_owners(parameters, seed, len(at_ms))
     plans = tuple(
         _make_plan(number, begin_ms, *pod_values, parameters)
@@ -177,18 +178,18 @@ def draw_scenario(
         if parameters.system_share
         else None
     )
-    used_by_nodes = 0.0 if system is None else _mean_system_cpu(parameters, system)
-    for_pods = parameters.load * cores - used_by_nodes
-    if for_pods <= 0:
+    system_cpu = 0.0 if system is None else _compute_mean_system_cpu(parameters, system)
+    pod_cpu = parameters.load * millicores - system_cpu
+    if pod_cpu <= 0:
         raise ImpossibleScenario(
             f"system_share: found {parameters.system_share:g}; with seed {seed} the nodes themselves use "
-            f"{used_by_nodes / cores:.1%} of their CPU in the measured time, so a load of "
+            f"{system_cpu / millicores:.1%} of their CPU in the measured time, so a load of "
             f"{parameters.load_text}% leaves no CPU for pods; expected a smaller share, or more load"
         )
-    factor = for_pods / mean_demand if mean_demand else 0.0
+    factor = pod_cpu / mean_demand if mean_demand else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
     return Scenario(
-        parameters, seed, machines, plans, calibrated, factor, requested / cores, system, cluster, begin_ms
+        parameters, seed, machines, plans, calibrated, factor, requested / millicores, system, cluster, begin_ms
     )  # fmt: skip
 
 
@@ -204,11 +205,11 @@ def _draw_machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[M
 
 
 def _draw_pods(
-    parameters: Parameters, seed: int, traces: Traces, cores: int
+    parameters: Parameters, seed: int, traces: Traces, millicores: int
 ) -> tuple[Indexes, Indexes, Indexes]:
     """Return arrival times and lifetimes in ms, and sizes of shape (pods, 2)."""
     random = np.random.default_rng([seed, _PODS])
-    lives = _draw_lifetimes(parameters, np.random.default_rng([seed, _LIFE]), _LIVES)
+    lifetimes = _draw_lifetimes(parameters, np.random.default_rng([seed, _LIFE]), _LIFETIMES)
     sizes = traces.pods // parameters.pod_divisor
     if not sizes[:, 0].all():
         raise ImpossibleScenario(
@@ -216,34 +217,35 @@ def _draw_pods(
             f"{traces.pods[:, 0].min()}, the millicores of the smallest pod of the traces"
         )
     mean_size = float(sizes[:, 0].mean())
-    # Pods that run at the beginning, until they request enough.
-    guess = int(parameters.fill * cores / mean_size * 1.5) + 50
-    first = sizes[random.choice(len(sizes), guess)]
-    while (
-        first[:, 0].sum() < parameters.fill * cores
-    ):  # nearly all pods are far smaller than the mean
-        first = np.concatenate([first, sizes[random.choice(len(sizes), guess)]])
-    standing = int(np.searchsorted(np.cumsum(first[:, 0]), parameters.fill * cores)) + 1
-    lifetimes = random.choice(lives, standing, p=lives / lives.sum())
-    remaining = lifetimes * random.random(standing)
+    # Pods are drawn until they request enough. One draw is too few if most pods are far below the mean.
+    initial_cpu = parameters.fill * millicores
+    guess = int(initial_cpu / mean_size * 1.5) + 50
+    initial_sizes = sizes[random.choice(len(sizes), guess)]
+    while initial_sizes[:, 0].sum() < initial_cpu:
+        initial_sizes = np.concatenate([initial_sizes, sizes[random.choice(len(sizes), guess)]])
+    initial_count = int(np.searchsorted(np.cumsum(initial_sizes[:, 0]), initial_cpu)) + 1
+    initial_lifetimes = random.choice(lifetimes, initial_count, p=lifetimes / lifetimes.sum())
+    remaining_ms = initial_lifetimes * random.random(initial_count)
     filling_ms = parameters.filling_hours * HOUR_MS
-    first_at = np.sort(random.uniform(0, filling_ms / 2, standing))
+    initial_at_ms = np.sort(random.uniform(0, filling_ms / 2, initial_count))
     # Later pods arrive as often as pods end on average.
     length_ms = filling_ms + parameters.hours * HOUR_MS
-    later = int(random.poisson(standing / lives.mean() * length_ms))
-    at_ms = np.concatenate([first_at, np.sort(random.uniform(0, length_ms, later))])
-    life_ms = np.concatenate([remaining, random.choice(lives, later)])
-    all_sizes = np.concatenate([first[:standing], sizes[random.choice(len(sizes), later)]])
+    later_count = int(random.poisson(initial_count / lifetimes.mean() * length_ms))
+    at_ms = np.concatenate([initial_at_ms, np.sort(random.uniform(0, length_ms, later_count))])
+    life_ms = np.concatenate([remaining_ms, random.choice(lifetimes, later_count)])
+    all_sizes = np.concatenate(
+        [initial_sizes[:initial_count], sizes[random.choice(len(sizes), later_count)]]
+    )
     order = np.argsort(at_ms, kind="stable")
     life_ms = np.maximum(life_ms, 1000.0)
     return at_ms[order].astype(np.int64), life_ms[order].astype(np.int64), all_sizes[order]
 
 
 def _draw_lifetimes(parameters: Parameters, random: np.random.Generator, count: int) -> Array:
-    lives = parameters.life_median_hours * np.exp(
+    lifetimes = parameters.life_median_hours * np.exp(
         parameters.life_spread * random.standard_normal(count)
     )
-    bounded: Array = HOUR_MS * np.clip(lives, parameters.life_min_s / 3600, _LIFE_MAX_HOURS)
+    bounded: Array = HOUR_MS * np.clip(lifetimes, parameters.life_min_s / 3600, _LIFE_MAX_HOURS)
     return bounded
 
 
@@ -265,7 +267,7 @@ def _make_plan(
     parameters: Parameters,
 ) -> PodPlan:
     requests = dict(zip(("cpu", "memory"), size, strict=True))
-    name, owned_by = f"pod-{number:06}", f"owner-{owner:04}"
+    name, owner_name = f"pod-{number:06}", f"owner-{owner:04}"
     # Spreads budgets evenly: with a share of one half, every second owner has a budget.
     share = parameters.budgeted_share
     budgeted = int((owner + 1) * share) > int(owner * share)
@@ -275,8 +277,10 @@ def _make_plan(
         uid=name,
         scheduler=SCHEDULER,
         priority=_PRIORITY,
-        labels={"app": owned_by, PRIORITY_CLASS_LABEL: PROD},
-        owners=(OwnerReference(kind="ReplicaSet", name=owned_by, uid=owned_by, controller=True),),
+        labels={"app": owner_name, PRIORITY_CLASS_LABEL: PROD},
+        owners=(
+            OwnerReference(kind="ReplicaSet", name=owner_name, uid=owner_name, controller=True),
+        ),
         containers=(make_container(requests),),
         created_at_ms=begin_ms + at_ms,
     )
@@ -289,16 +293,16 @@ def _draw_demands(
     random = np.random.default_rng([seed, _USAGE])
     pods, machines = len(sizes), len(traces.cpu_percent)
     machine = random.choice(machines, pods)
-    of_owner = random.choice(machines, int(owners.max()) + 1)
+    owner_machine = random.choice(machines, int(owners.max()) + 1)
     is_alike = random.random(pods) < parameters.alike_share
     spread_s = 3600 * parameters.day_spread_hours
     middle_s = 3600 * (parameters.filling_hours + parameters.hours / 2)
     noon_s = middle_s + spread_s * np.random.default_rng([seed, _DAYS]).uniform(
-        -0.5, 0.5, len(of_owner)
+        -0.5, 0.5, len(owner_machine)
     )
     return Demands(
         cpu_percent=traces.cpu_percent,
-        machine=np.where(is_alike, of_owner[owners], machine),
+        machine=np.where(is_alike, owner_machine[owners], machine),
         shift_s=random.integers(0, STEP_S * STEPS, pods),
         cpu_millicores=sizes[:, 0] / 100.0,
         memory_bytes=sizes[:, 1].astype(np.float64),
@@ -323,10 +327,10 @@ def _draw_system_demands(
     )
 
 
-def _mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
+def _compute_mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
     """Return the mean CPU demand of all nodes themselves during the measured time, in millicores."""
     times = _list_measured_times(parameters)
-    return float(np.mean([system.at(at_ms).sum(axis=0)[0] for at_ms in times]))
+    return float(np.mean([system.compute(at_ms).sum(axis=0)[0] for at_ms in times]))
 
 
 def _list_measured_times(parameters: Parameters) -> range:
@@ -344,6 +348,6 @@ def _compute_means(
     demand = requested = 0.0
     for now_ms in times:
         alive = np.flatnonzero((at_ms <= now_ms) & (now_ms < at_ms + life_ms))
-        demand += float(demands.cpu(alive, now_ms).sum())
+        demand += float(demands.compute_cpu(alive, now_ms).sum())
         requested += float(sizes[alive, 0].sum())
     return demand / max(1, len(times)), requested / max(1, len(times))

@@ -26,7 +26,7 @@ from schemas.topics.codec import decode, encode
 from simulation.closed_loop.measures import HOT_CPU
 from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
-from simulation.cluster.connected import ConnectedCluster
+from simulation.cluster.connected_cluster import ConnectedCluster
 from simulation.cluster.pods import PROD
 from streams.in_process.pipeline import LocalPipeline, ProducedRecord
 from streams.risk.overutilization import NODE_DEVIATION
@@ -35,7 +35,7 @@ from streams.risk.overutilization import NODE_DEVIATION
 _NODE_MEMORY_MIN_BYTES = 2**20
 
 
-class Samples:
+class SampleBuilder:
     """Builds usage samples of the nodes of a world, as node agents send them.
 
     A run has millions of samples, so they are built without their message class; the stage validates them.
@@ -100,9 +100,8 @@ class Samples:
         return entry
 
 
-#: Outputs of the stages that are carried out, and outputs that are read.
-_COMMANDS = ("placement-decisions", "eviction-commands")
-_READ = (*_COMMANDS, "dead-letters")
+#: Topics of the outputs that the contender reads.
+_READ_TOPICS = ("placement-decisions", "eviction-commands", "dead-letters")
 
 
 class Stages(Protocol):
@@ -135,12 +134,12 @@ class StageContender:
             partition: partition of the cluster and its clock.
         """
         self.name = name
-        self.complaints: list[str] = []
+        self.dead_letters: list[str] = []
         """Sentences about the first dead letters; a correct run has no dead letter."""
         self._policy = policy
         self._stages = make_stages()
-        self._unread: list[ProducedRecord] = []
-        self._late: deque[tuple[int, list[ProducedRecord]]] = deque()
+        self._next_records: list[ProducedRecord] = []
+        self._delayed_samples: deque[tuple[int, list[ProducedRecord]]] = deque()
         """Times of arrival, and the delayed samples."""
         self._commands: list[Any] = []
         """Commands for the end of this turn."""
@@ -154,7 +153,7 @@ class StageContender:
         self._turn_ms = 1000 * max(parameters.turn_s, parameters.step_s)
         self._world = world
         self._begin_ms = self._now_ms = world.scenario.begin_ms
-        self._samples = Samples(world)
+        self._sample_builder = SampleBuilder(world)
         self._connected = ConnectedCluster(world.cluster, self.send)
         self._tick()
         if self._policy is not None:
@@ -170,12 +169,12 @@ class StageContender:
             self._tick()
             self._connected.publish()
         moment = self._world.usage.measure(now_ms)
-        self._late.append((now_ms + self._lag_ms, self._samples.build(moment)))
+        self._delayed_samples.append((now_ms + self._lag_ms, self._sample_builder.build(moment)))
         if is_turn:
-            while self._late and self._late[0][0] <= now_ms:
-                self._unread += self._late.popleft()[1]
+            while self._delayed_samples and self._delayed_samples[0][0] <= now_ms:
+                self._next_records += self._delayed_samples.popleft()[1]
             self._apply()
-            self._carry_out()
+            self._carry_out_commands()
 
     def predict_hot(self) -> list[float]:
         """Return the probability of being hot that the risk score computes for each node.
@@ -198,7 +197,7 @@ class StageContender:
             predicted.append(1.0 - NormalDist(mean, deviation).cdf(HOT_CPU * capacity))
         return predicted
 
-    def figures(self) -> dict[str, int]:
+    def get_counts(self) -> dict[str, int]:
         """Count records, outcomes, decisions without placement, and dead letters."""
         counts = {name: self._counts[name] for name in sorted(self._counts)}
         return {"records": self._stages.applied, **counts}
@@ -206,13 +205,13 @@ class StageContender:
     def send(self, topic: str, message: Any) -> None:
         """Send a record to the stages in the next turn."""
         record = ProducedRecord(topic, key_of(topic, message), encode(message), self._now_ms)
-        self._unread.append(record)
+        self._next_records.append(record)
 
     def _tick(self) -> None:
         self._connected.rules.advance_clock(self._now_ms)
         self.send("clock", ClockTick(partition=self._partition, now_ms=self._now_ms))
 
-    def _carry_out(self) -> None:
+    def _carry_out_commands(self) -> None:
         commands, self._commands = self._commands, []
         for command in commands:
             outcome = self._connected.carry_out(command)
@@ -220,9 +219,9 @@ class StageContender:
                 self._counts[f"{outcome.command}_{outcome.result}"] += 1
 
     def _apply(self) -> None:
-        records, self._unread = self._unread, []
+        records, self._next_records = self._next_records, []
         for topic, value in self._stages.apply(records):
-            if topic in _READ:
+            if topic in _READ_TOPICS:
                 self._handle_output(topic, value)
 
     def _handle_output(self, topic: str, value: bytes) -> None:
@@ -231,8 +230,8 @@ class StageContender:
             raise TypeError(f"the stages wrote a record of {topic} that cannot be read: {message}")
         if isinstance(message, DeadLetter):
             self._counts["dead_letters"] += 1
-            if len(self.complaints) < 5:
-                self.complaints.append(f"{message.topic}: {message.reason}")
+            if len(self.dead_letters) < 5:
+                self.dead_letters.append(f"{message.topic}: {message.reason}")
             return
         if isinstance(message, PlacementDecision) and message.outcome != "placed":
             self._counts[f"decision_{message.outcome}"] += 1

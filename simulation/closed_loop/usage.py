@@ -49,18 +49,16 @@ class Usage(Observer):
         self._demands = scenario.demands
         self._begin_ms = scenario.begin_ms
         self._system = scenario.system
-        self._lives_ms = np.array([plan.life_ms for plan in scenario.plans], dtype=np.int64)
-        self.nodes = {machine.name: index for index, machine in enumerate(scenario.machines)}
+        self.node_indexes = {machine.name: index for index, machine in enumerate(scenario.machines)}
         self.allocatable: Array = np.array(
             [(machine.millicores, machine.memory_bytes) for machine in scenario.machines],
             dtype=np.float64,
         )
         self.node: npt.NDArray[np.int64] = np.full(_SLOTS, -1, dtype=np.int64)
         """Node of the pod in each slot; -1: the slot is free."""
-        self.work: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
+        self.plan: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
         """Plan of the pod in each slot."""
         self.start_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        self.end_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
         self.pod: list[Pod | None] = [None] * _SLOTS
         self.on_node: list[dict[int, None]] = [{} for _ in scenario.machines]
         """Slots of the pods of each node, in the order of their binding."""
@@ -81,17 +79,20 @@ class Usage(Observer):
     def measure(self, now_ms: int) -> Moment:
         """Return demand and usage at a time."""
         slots = np.flatnonzero((self.node >= 0) & (self.start_ms <= now_ms))
-        work, node = self.work[slots], self.node[slots]
+        plan, node = self.plan[slots], self.node[slots]
         age_ms = (now_ms - self.start_ms[slots]).astype(np.float64)
         demands = np.column_stack(
-            (self._demands.cpu(work, now_ms - self._begin_ms), self._demands.memory(work, age_ms))
+            (
+                self._demands.compute_cpu(plan, now_ms - self._begin_ms),
+                self._demands.compute_memory(plan, age_ms),
+            )
         )
         count = len(self.allocatable)
         # `bincount` of no pods returns integers.
         sums = [np.bincount(node, demands[:, resource], count) for resource in (0, 1)]
         demand = np.column_stack(sums).astype(np.float64)
         if self._system is not None:
-            demand += self._system.at(now_ms - self._begin_ms)
+            demand += self._system.compute(now_ms - self._begin_ms)
         node_usage = np.minimum(demand, self.allocatable)
         share = np.divide(node_usage, demand, out=np.ones_like(demand), where=demand > 0)
         return Moment(now_ms, slots, demands * share[node], demand, node_usage)
@@ -101,10 +102,9 @@ class Usage(Observer):
             self._grow()
         slot, uid = self._free.pop(), event.pod.uid
         self._slot_of[uid] = slot
-        node = self.nodes[event.pod.node or ""]
-        self.node[slot], self.work[slot] = node, get_plan_index(uid)
+        node = self.node_indexes[event.pod.node or ""]
+        self.node[slot], self.plan[slot] = node, get_plan_index(uid)
         self.start_ms[slot] = event.at_ms + START_MS
-        self.end_ms[slot] = self.start_ms[slot] + self._lives_ms[self.work[slot]]
         self.pod[slot] = event.pod
         self.on_node[node][slot] = None
 
@@ -113,7 +113,7 @@ class Usage(Observer):
         self._free = list(range(2 * size - 1, size - 1, -1))
         self.node = np.concatenate([self.node, np.full(size, -1, dtype=np.int64)])
         nothing = np.zeros(size, dtype=np.int64)
-        self.work, self.start_ms, self.end_ms = (
-            np.concatenate([column, nothing]) for column in (self.work, self.start_ms, self.end_ms)
+        self.plan, self.start_ms = (
+            np.concatenate([column, nothing]) for column in (self.plan, self.start_ms)
         )
         self.pod += [None] * size

@@ -7,12 +7,10 @@ request nodes, and then the contender acts. The world is measured once a minute.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from simulation.closed_loop.measures import Recorder, Result
+from simulation.closed_loop.measures import MINUTE_MS, Recorder, Result
 from simulation.closed_loop.scenario import BUDGETED, HOUR_MS, Scenario
 from simulation.closed_loop.usage import Usage
 from simulation.cluster.cluster import SimulatedCluster
-
-MINUTE_MS = 60_000
 
 
 class World:
@@ -25,22 +23,22 @@ class World:
         )
         self.usage = Usage(scenario)
         self.cluster.observers.append(self.usage)
-        self._next = 0
+        self._next_plan = 0
 
     def advance(self, now_ms: int) -> None:
         """End pods whose lifetime is over, and let new pods request nodes."""
         self.cluster.advance(now_ms)
         plans = self.scenario.plans
-        while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
-            self.cluster.request_node(plans[self._next])
-            self._next += 1
+        while self._next_plan < len(plans) and plans[self._next_plan].at_ms <= now_ms:
+            self.cluster.request_node(plans[self._next_plan])
+            self._next_plan += 1
 
     def list_sampled_nodes(self, now_ms: int) -> range:
         """Return the indexes of the nodes that are sampled in the current step: one group of nodes."""
         parameters = self.scenario.parameters
-        turns = max(1, parameters.sample_s // parameters.step_s)
-        turn = (now_ms - self.scenario.begin_ms) // (1000 * parameters.step_s) % turns
-        return range(turn, len(self.scenario.machines), turns)
+        groups = max(1, parameters.sample_s // parameters.step_s)
+        group = (now_ms - self.scenario.begin_ms) // (1000 * parameters.step_s) % groups
+        return range(group, len(self.scenario.machines), groups)
 
 
 class Contender(Protocol):
@@ -60,17 +58,13 @@ class Contender(Protocol):
         """Return the probability that each node is hot; empty if the contender does not predict it."""
         ...
 
-    def figures(self) -> dict[str, int]:
+    def get_counts(self) -> dict[str, int]:
         """Return counts by name for the result of the run."""
         ...
 
 
-Progress = Callable[[float], None]
-"""Is called with the number of simulated hours."""
-
-
-def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
-    """Run a contender in a world of the scenario, to its end."""
+def run(scenario: Scenario, contender: Contender, progress: Callable[[float], None]) -> Result:
+    """Run a whole scenario; call `progress` with the number of simulated hours, once per hour."""
     world = World(scenario)
     recorder = Recorder(scenario)
     world.cluster.observers.append(recorder)
@@ -81,7 +75,7 @@ def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
         contender.step(now_ms)
         passed_ms = now_ms - scenario.begin_ms
         if passed_ms % MINUTE_MS == 0:
-            recorder.minute(world.usage.measure(now_ms), contender.predict_hot())
+            recorder.record_minute(world.usage.measure(now_ms), contender.predict_hot())
         if passed_ms % HOUR_MS == 0:
             progress(passed_ms / HOUR_MS)
-    return recorder.result(contender.figures())
+    return recorder.compute_result(contender.get_counts())

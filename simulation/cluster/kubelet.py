@@ -54,7 +54,7 @@ class Kubelets:
         self._node_of: dict[str, str] = {}
         """Node of each pod, by uid."""
         self._queue: list[tuple[int, int, str, Event]] = []
-        self._number = 0
+        self._last_number = 0
 
     def admit(self, plan: PodPlan, node: str, now_ms: int) -> PodEvent | str:
         """Bind a pod; return the event, or the reason why the node refuses the pod."""
@@ -119,12 +119,9 @@ class Kubelets:
         """Return the sum of the requests of the pods on a node."""
         return dict(self._nodes[node].requested)
 
-    def pods_on(self, node: str) -> tuple[RunningPod, ...]:
+    def list_pods_on(self, node: str) -> tuple[RunningPod, ...]:
         """Return the pods on a node, including terminating pods."""
         return tuple(self._nodes[node].pods.values())
-
-    def node_of(self, uid: str) -> str | None:
-        return self._node_of.get(uid)
 
     def _find_missing(self, state: _Node, plan: PodPlan) -> str | None:
         """Return the name of a resource that the node does not have enough of, or None."""
@@ -137,8 +134,8 @@ class Kubelets:
         return None
 
     def _schedule_event(self, at_ms: int, uid: str, event: Event) -> None:
-        self._number += 1
-        heapq.heappush(self._queue, (at_ms, self._number, uid, event))
+        self._last_number += 1
+        heapq.heappush(self._queue, (at_ms, self._last_number, uid, event))
 
     def _apply_event(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
         """Apply a due event; None if the pod is gone or terminates before it runs."""

@@ -20,7 +20,7 @@ class Machine:
     def allocatable(self) -> dict[str, int]:
         return {"cpu": self.millicores, "memory": self.memory_bytes, "pods": PODS_PER_NODE}
 
-    def node_state(self, cluster: str, list_id: str | None) -> NodeState:
+    def build_node_state(self, cluster: str, list_id: str | None) -> NodeState:
         """Return the state of the node; without `list_id`, of a node that joins."""
         return NodeState(
             cluster=cluster,

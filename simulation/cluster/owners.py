@@ -35,7 +35,7 @@ class _Workload:
         return sum(state == "ready" for state in self.pods.values())
 
     @property
-    def desired(self) -> int:
+    def desired_healthy(self) -> int:
         return max(0, len(self.pods) - 1)
 
 
@@ -90,7 +90,7 @@ class Owners:
         if reference is None or pod.namespace not in self._budgeted:
             return None
         workload = self._workloads[reference.uid]
-        return max(0, workload.healthy - workload.desired)
+        return max(0, workload.healthy - workload.desired_healthy)
 
     def replace_pod(self, running: RunningPod, now_ms: int) -> PodPlan | None:
         """Return the replacement of an evicted pod, or None if the pod has no controller."""
@@ -112,7 +112,9 @@ class Owners:
         life_ms = max(_LIFE_MIN_MS, plan.life_ms - lived_ms)
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
 
-    def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:
+    def collect_changes(
+        self, list_id: str | None = None
+    ) -> Iterator[WorkloadState | DisruptionBudget]:
         """Yield workloads and budgets that changed since the last call, or all for a full list."""
         names = self._workloads if list_id is not None else self._changed
         for uid in list(names):
@@ -143,9 +145,9 @@ class Owners:
             namespace=workload.namespace,
             name=workload.reference.name,
             selector=PodSelector(match_labels=workload.labels),
-            disruptions_allowed=max(0, workload.healthy - workload.desired),
+            disruptions_allowed=max(0, workload.healthy - workload.desired_healthy),
             current_healthy=workload.healthy,
-            desired_healthy=workload.desired,
+            desired_healthy=workload.desired_healthy,
             expected_pods=len(workload.pods),
             list_id=list_id,
         )

@@ -18,8 +18,8 @@ class SimulatedSink(Sink):
 
     async def bind(self, decision: PlacementDecision) -> Attempt:
         uid, name, kubelets = decision.pod.uid, decision.pod.name, self._cluster.kubelets
-        if (node := kubelets.node_of(uid)) is not None:
-            return Attempt("failed", f"pod {name} is already on node {node}")
+        if (running := kubelets.find_pod(uid)) is not None:
+            return Attempt("failed", f"pod {name} is already on node {running.node}")
         plan = self._cluster.waiting_pods.get(uid)
         if plan is None:
             return Attempt("failed", f"pod {name} with uid {uid} does not exist", pod_gone=True)

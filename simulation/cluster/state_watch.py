@@ -19,7 +19,7 @@ class SimulatedStateWatch(Observer):
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster.name
         self._simulated = cluster
-        self._unread: deque[tuple[str, Message]] = deque()
+        self._pending: deque[tuple[str, Message]] = deque()
         cluster.observers.append(self)
 
     async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
@@ -35,29 +35,29 @@ class SimulatedStateWatch(Observer):
         machines, kubelets = self._simulated.machines, self._simulated.kubelets
         if topic == "node-state":
             for machine in machines:
-                yield machine.node_state(self.cluster, list_id)
+                yield machine.build_node_state(self.cluster, list_id)
             return
         for machine in machines:
-            for running in kubelets.pods_on(machine.name):
+            for running in kubelets.list_pods_on(machine.name):
                 yield PodLifecycle(
                     cluster=self.cluster, event="seen", list_id=list_id, pod=running.pod
                 )
-        yield from self._simulated.owners.changes(list_id)
+        yield from self._simulated.owners.collect_changes(list_id)
 
     async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
         """Yield changed pods and requests, then changed workloads and budgets."""
-        while self._unread:
-            yield self._unread.popleft()
-        for message in self._simulated.owners.changes():
+        while self._pending:
+            yield self._pending.popleft()
+        for message in self._simulated.owners.collect_changes():
             yield "pod-lifecycle", message
 
     def on_request(self, plan: PodPlan) -> None:
         request = SchedulingRequest(cluster=self.cluster, pod=plan.pod, requested_at_ms=plan.at_ms)
-        self._unread.append(("scheduling-requests", request))
+        self._pending.append(("scheduling-requests", request))
 
     def on_machine_added(self, machine: Machine) -> None:
-        self._unread.append(("node-state", machine.node_state(self.cluster, None)))
+        self._pending.append(("node-state", machine.build_node_state(self.cluster, None)))
 
     def on_pod_event(self, event: PodEvent) -> None:
         lifecycle = PodLifecycle(cluster=self.cluster, event=event.event, pod=event.pod)
-        self._unread.append(("pod-lifecycle", lifecycle))
+        self._pending.append(("pod-lifecycle", lifecycle))

@@ -1,7 +1,7 @@
 """Bindings, evictions and deletions of pods by user, from the API server's audit log.
 
-    read    the log -> every pod in it, with its bindings, evictions and deletions
-    judge   the pods -> sentences about pods that were bound or evicted more than once
+    read_audit_log   returns all pods in the log, with their bindings, evictions and deletions
+    find_duplicates  returns sentences about pods that were bound or evicted more than once
 
 The log is independent of loadstream. Only successful requests count; refused requests are counted by
 status. If a client disconnects before the answer, the log has a timeout, and the request counts as
@@ -12,7 +12,7 @@ request. The log may be read while the server writes: an incomplete last line is
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,13 +65,13 @@ class AuditLog:
     unreadable: int
     """Number of damaged lines: the API server was killed while it wrote them."""
 
-    def by_user(self, kind: str) -> dict[str, int]:
+    def count_by_user(self, kind: str) -> dict[str, int]:
         """Return the number of `bindings`, `evictions` or `deletions` by user."""
-        acts = (act for pod in self.pods for act in getattr(pod, kind))
-        return dict(sorted(Counter(act.user for act in acts).items()))
+        requests = (request for pod in self.pods for request in getattr(pod, kind))
+        return dict(sorted(Counter(request.user for request in requests).items()))
 
 
-def read(path: Path) -> AuditLog:
+def read_audit_log(path: Path) -> AuditLog:
     """Read a log. A missing file is an empty log."""
     events, unreadable = _read_events(path.read_bytes() if path.exists() else b"")
     events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
@@ -92,17 +92,15 @@ def read(path: Path) -> AuditLog:
     return AuditLog(tuple(index.pods.values()), dict(refused), dict(unclear), unreadable)
 
 
-def judge(pods: Iterable[PodRecord]) -> list[str]:
+def find_duplicates(pods: Iterable[PodRecord]) -> list[str]:
     """Return a sentence for each pod that was bound or evicted more than once."""
-    return list(_find_faults(pods))
-
-
-def _find_faults(pods: Iterable[PodRecord]) -> Iterator[str]:
+    sentences = []
     for pod in pods:
-        for kind, acts in (("bound", pod.bindings), ("evicted", pod.evictions)):
-            if len(acts) > 1:
-                details = ", ".join(f"by {act.user} at {act.at}" for act in acts)
-                yield f"{pod} was {kind} {len(acts)} times: {details}"
+        for kind, requests in (("bound", pod.bindings), ("evicted", pod.evictions)):
+            if len(requests) > 1:
+                details = ", ".join(f"by {request.user} at {request.at}" for request in requests)
+                sentences.append(f"{pod} was {kind} {len(requests)} times: {details}")
+    return sentences
 
 
 class _PodIndex:
@@ -115,7 +113,7 @@ class _PodIndex:
                 continue
             if event["responseStatus"]["code"] < 300:
                 metadata = event["responseObject"]["metadata"]
-                pod = self._record(metadata["namespace"], metadata["name"], metadata["uid"])
+                pod = self._find_or_add(metadata["namespace"], metadata["name"], metadata["uid"])
                 pod.created = _read_request(event)
                 self._created[pod.namespace, pod.name].append(pod)
 
@@ -124,13 +122,13 @@ class _PodIndex:
         reference = event["objectRef"]
         namespace, name = reference["namespace"], reference["name"]
         if uid := reference.get("uid") or _read_required_uid(event):
-            return self._record(namespace, name, uid)
+            return self._find_or_add(namespace, name, uid)
         pods, ended_at = self._created[namespace, name], event["stageTimestamp"]
         # A request about a pod ends after the arrival of the request that created the pod.
         earlier = [pod for pod in pods if pod.created and pod.created.at <= ended_at]
-        return earlier[-1] if earlier else self._record(namespace, name, "")
+        return earlier[-1] if earlier else self._find_or_add(namespace, name, "")
 
-    def _record(self, namespace: str, name: str, uid: str) -> PodRecord:
+    def _find_or_add(self, namespace: str, name: str, uid: str) -> PodRecord:
         key = (namespace, name, uid)
         return self.pods.setdefault(key, PodRecord(namespace, name, uid))
 

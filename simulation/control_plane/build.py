@@ -28,7 +28,7 @@ MODULE_VARIABLE = "LOADSTREAM_CONTROL_PLANE_MODULE"
 _SOURCES = ("go.mod", "go.sum", "main.go")
 #: Ten times the duration of a build on two busy cores.
 _BUILD_TIMEOUT_S = 3600
-_ASK_TIMEOUT_S = 300
+_QUERY_TIMEOUT_S = 300
 #: Number of lines of a failed build that a message shows.
 _SHOWN_LINES = 15
 _OPTIONS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
@@ -40,7 +40,7 @@ class ControlPlaneUnavailable(RuntimeError):
     """No control plane can run on this machine; the message has the reason."""
 
 
-def module_directory(directory: Path | None = None) -> Path:
+def find_module(directory: Path | None = None) -> Path:
     """Return the Go module: `directory`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
 
     Raises ControlPlaneUnavailable if the directory contains no module.
@@ -61,13 +61,13 @@ def build(module: Path | None = None) -> Path:
 
     Raises ControlPlaneUnavailable if Go or the module is missing, or the build fails.
     """
-    source = module_directory(module)
+    source = find_module(module)
     if shutil.which("go") is None:
         raise ControlPlaneUnavailable(
             "a control plane is built with Go, and there is no `go` on the PATH: install Go "
             f"{_find_required_version(source, 'go')} or newer (https://go.dev/dl)"
         )
-    digest = hashlib.sha256(_go("env", "GOVERSION", source=source).encode())
+    digest = hashlib.sha256(_run_go("env", "GOVERSION", source=source).encode())
     for option in (*_OPTIONS, *_link_options(source)):
         digest.update(option.encode())
     for name in _SOURCES:
@@ -81,19 +81,19 @@ def _build(source: Path, binary: Path) -> None:
         built = Path(scratch) / "control-plane"
         link = " ".join(_link_options(source))
         options = (*_OPTIONS, "-ldflags", link, "-o", str(built), ".")
-        _go("build", "-v", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
+        _run_go("build", "-v", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
         # The file gets its name at the end, so it is always complete.
         built.rename(binary)
 
 
-def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str:
+def _run_go(*arguments: str, source: Path, timeout_s: float = _QUERY_TIMEOUT_S) -> str:
     """Return the output of a Go command. Raises ControlPlaneUnavailable if the command fails."""
     # The program must not depend on whether a C compiler is installed.
     environment = {**os.environ, "CGO_ENABLED": "0"}
     invocation = f"`go {arguments[0]}` in {source}"
     command = ["go", *arguments]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        begun_s = time.monotonic()
+        began_s = time.monotonic()
         process = subprocess.Popen(  # noqa: S603 - made of our own words and paths
             command, cwd=source, env=environment, stdout=out, stderr=errors
         )
@@ -102,7 +102,7 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
                 code = process.wait(_PROGRESS_S)
                 break
             except subprocess.TimeoutExpired:
-                seconds = time.monotonic() - begun_s
+                seconds = time.monotonic() - began_s
                 if seconds > timeout_s:
                     process.kill()
                     raise ControlPlaneUnavailable(
@@ -110,15 +110,17 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
                         "(`go env GOPROXY`)?"
                     ) from None
                 # With -v, Go writes a line per compiled package.
-                compiled = len(_read(errors).splitlines())
+                compiled = len(_read_output(errors).splitlines())
                 echo(f"{invocation}: {compiled} packages compiled after {seconds:.0f} s", err=True)
         if code != 0:
-            output = "\n".join((_read(out) + _read(errors)).strip().splitlines()[-_SHOWN_LINES:])
+            output = "\n".join(
+                (_read_output(out) + _read_output(errors)).strip().splitlines()[-_SHOWN_LINES:]
+            )
             raise ControlPlaneUnavailable(f"{invocation} failed:\n{output}")
-        return _read(out).strip()
+        return _read_output(out).strip()
 
 
-def _read(file: IO[bytes]) -> str:
+def _read_output(file: IO[bytes]) -> str:
     """Return the output so far. The process that writes the file keeps its position."""
     return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
 

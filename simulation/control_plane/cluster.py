@@ -31,7 +31,7 @@ READY_S = 120.0
 _READY_POLL_S = 0.05
 
 
-def node(
+def make_node(
     name: str,
     *,
     allocatable: Mapping[str, str] = ALLOCATABLE,
@@ -58,7 +58,7 @@ def node(
     }
 
 
-def pod(
+def make_pod(
     name: str,
     *,
     scheduler: str = "loadstream",
@@ -111,19 +111,19 @@ async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> li
 
     Raises ApiError, ApiUnreachable, and TimeoutError if the nodes do not become ready.
     """
-    nodes_made = await create(server, _NODES, nodes)
-    waiting = {
+    created = await create(server, _NODES, nodes)
+    unready = {
         node["metadata"]["name"]
-        for node in nodes_made
+        for node in created
         if UNREADY not in node["metadata"].get("annotations", {})
     }
     async with asyncio.timeout(READY_S):
-        while waiting:
+        while unready:
             items = (await server.get(_NODES, {"resourceVersion": "0"}))["items"]
-            waiting -= {item["metadata"]["name"] for item in items if _is_ready(item)}
-            if waiting:
+            unready -= {item["metadata"]["name"] for item in items if _is_ready(item)}
+            if unready:
                 await asyncio.sleep(_READY_POLL_S)
-    return nodes_made
+    return created
 
 
 def _is_ready(node: Mapping[str, Any]) -> bool:
@@ -147,10 +147,7 @@ async def annotate_pod(
     server: ApiServer, namespace: str, name: str, annotations: Mapping[str, str | None]
 ) -> None:
     """Set annotations of a pod, such as its usage; None removes an annotation."""
-    await _annotate(server, f"/api/v1/namespaces/{namespace}/pods/{name}", annotations)
-
-
-async def _annotate(server: ApiServer, path: str, annotations: Mapping[str, str | None]) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
     body = {"metadata": {"annotations": dict(annotations)}}
     answer = await server.send("PATCH", path, body=body, content_type=_MERGE)
     if not answer.ok:

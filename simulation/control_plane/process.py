@@ -16,7 +16,7 @@ from simulation.control_plane.build import ControlPlaneUnavailable
 _START_TIMEOUT_S = 120.0
 #: etcd waits for its clients; killing it loses nothing.
 _STOP_TIMEOUT_S = 5.0
-_ASK_TIMEOUT_S = 2.0
+_HEALTH_TIMEOUT_S = 2.0
 _POLL_S = 0.05
 _SHOWN_LINES = 15
 
@@ -40,7 +40,7 @@ class Health:
             if self.certificate is not None:
                 context = ssl.create_default_context(cafile=str(self.certificate))
             with urllib.request.urlopen(  # noqa: S310 - our own
-                request, timeout=_ASK_TIMEOUT_S, context=context
+                request, timeout=_HEALTH_TIMEOUT_S, context=context
             ) as answer:
                 return bool(answer.status == 200)
         except OSError:  # also an SSLError of an incomplete certificate
@@ -79,11 +79,11 @@ class Part(ChildProcess):
         self.wait_for_end(_STOP_TIMEOUT_S)
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
         while not (self.health is None or self.health.is_ready()):
             if self.pid is None:
                 raise ControlPlaneUnavailable(f"{self.name} ended at start; {self._describe_log()}")
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline_s:
                 raise ControlPlaneUnavailable(
                     f"{self.name} was not ready within {_START_TIMEOUT_S:.0f} s; {self._describe_log()}"
                 )

@@ -40,7 +40,7 @@ _BIND_ATTEMPTS = 3
 _BIND_FAILED = "address already in use"
 
 #: Controllers of budgets, owners, replicas and namespaces that work without real kubelets.
-CONTROLLERS_RUN = (
+ENABLED_CONTROLLERS = (
     "daemonset-controller",
     "deployment-controller",
     "disruption-controller",
@@ -53,7 +53,7 @@ CONTROLLERS_RUN = (
 )
 #: kwok does not renew leases of nodes, which would take most of the API server's CPU. So the controller
 #: that declares nodes dead waits longer than any run.
-_NODE_SILENCE = "24h"
+_NODE_GRACE_PERIOD = "24h"
 _STORE_TIMEOUT_S = 30.0
 #: Size limit of etcd's store: 5,000 nodes and 150,000 pods take less than 2 GiB.
 _STORE_BYTES = 4 * 1024**3
@@ -114,8 +114,8 @@ class ControlPlane(Startable):
 
         Until a restart, the API server still serves older versions from memory.
         """
-        newest = self._store("range", {"key": "AA=="})["header"]["revision"]
-        self._store("compaction", {"revision": newest, "physical": True})
+        newest = self._call_store("range", {"key": "AA=="})["header"]["revision"]
+        self._call_store("compaction", {"revision": newest, "physical": True})
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -144,14 +144,14 @@ class ControlPlane(Startable):
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
         """Return a kubeconfig of the administrator or of one of `users.DUTIES`."""
-        self._token(user)
+        self._find_token(user)
         return self.directory.absolute() / f"{user}.kubeconfig"
 
     def api(self, user: str = ADMIN) -> ApiServer:
         """Return a client of this user; the caller must close it."""
         return ApiServer(access(self.kubeconfig(user)))
 
-    def _token(self, user: str) -> str:
+    def _find_token(self, user: str) -> str:
         if user not in self._tokens:
             raise KeyError(f"there is no user {user!r}; there are {', '.join(self._tokens)}")
         return self._tokens[user]
@@ -161,34 +161,36 @@ class ControlPlane(Startable):
         used_ports: set[int] = set()
         self._ports = {name: find_free_port(used_ports) for name in ("etcd", "peer", "api", "kwok")}
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._tokens = write_tokens(self._file("tokens.csv"))
+        self._tokens = write_tokens(self._build_path("tokens.csv"))
         for user, token in self._tokens.items():
             write_kubeconfig(self.kubeconfig(user), self.url, self.certificate, token)
         self._write_signing_key()
-        ready = Health(f"{self.url}/readyz", self._token(ADMIN), self.certificate)
-        self.etcd = self._part(
+        ready = Health(f"{self.url}/readyz", self._find_token(ADMIN), self.certificate)
+        self.etcd = self._make_part(
             "etcd", self._etcd_flags(), Health(f"http://{HOST}:{self._ports['etcd']}/health")
         )
-        self.api_server = self._part("kube-apiserver", self._api_server_flags(), ready)
-        self.controllers = self._part("kube-controller-manager", self._controller_flags(), None)
-        self.kwok = self._part("kwok", self._kwok_flags(), Health(f"{self.kwok_url}/healthz"))
+        self.api_server = self._make_part("kube-apiserver", self._api_server_flags(), ready)
+        self.controllers = self._make_part(
+            "kube-controller-manager", self._controller_flags(), None
+        )
+        self.kwok = self._make_part("kwok", self._kwok_flags(), Health(f"{self.kwok_url}/healthz"))
 
-    def _part(self, name: str, flags: dict[str, object], health: Health | None) -> Part:
+    def _make_part(self, name: str, flags: dict[str, object], health: Health | None) -> Part:
         directory = self.directory.absolute() / name
         directory.mkdir(exist_ok=True)
-        words = tuple(f"--{flag}={value}" for flag, value in flags.items())
-        return Part(directory, self.binary, name, words, health)
+        arguments = tuple(f"--{flag}={value}" for flag, value in flags.items())
+        return Part(directory, self.binary, name, arguments, health)
 
-    def _store(self, operation: str, body: dict[str, object]) -> Any:
+    def _call_store(self, operation: str, body: dict[str, object]) -> Any:
         url = f"http://{HOST}:{self._ports['etcd']}/v3/kv/{operation}"
         with urllib.request.urlopen(url, orjson.dumps(body), timeout=_STORE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
 
-    def _file(self, name: str) -> Path:
+    def _build_path(self, name: str) -> Path:
         return self.directory.absolute() / name
 
     def _write_signing_key(self) -> None:
-        key = self._file("signing.key")
+        key = self._build_path("signing.key")
         if key.exists():
             return
         result = subprocess.run(  # noqa: S603 - made of our own paths
@@ -208,7 +210,7 @@ class ControlPlane(Startable):
         clients = f"http://{HOST}:{self._ports['etcd']}"
         peers = f"http://{HOST}:{self._ports['peer']}"
         return {
-            "data-dir": self._file("store"),
+            "data-dir": self._build_path("store"),
             "listen-client-urls": clients,
             "advertise-client-urls": clients,
             "listen-peer-urls": peers,
@@ -220,14 +222,14 @@ class ControlPlane(Startable):
         }
 
     def _api_server_flags(self) -> dict[str, object]:
-        key = self._file("signing.key")
+        key = self._build_path("signing.key")
         return {
             "etcd-servers": f"http://{HOST}:{self._ports['etcd']}",
             "bind-address": HOST,
             "secure-port": self._ports["api"],
             # The API server creates its certificates once.
             "cert-dir": self.certificate.parent,
-            "token-auth-file": self._file("tokens.csv"),
+            "token-auth-file": self._build_path("tokens.csv"),
             "authorization-mode": "RBAC",
             "service-account-issuer": "https://kubernetes.default.svc",
             "service-account-key-file": key,
@@ -250,12 +252,12 @@ class ControlPlane(Startable):
     def _controller_flags(self) -> dict[str, object]:
         return {
             "kubeconfig": self.kubeconfig(CONTROLLERS),
-            "controllers": ",".join(CONTROLLERS_RUN),
+            "controllers": ",".join(ENABLED_CONTROLLERS),
             "leader-elect": "false",
             "secure-port": 0,
             "kube-api-qps": _CONTROLLER_QPS,
             "kube-api-burst": _CONTROLLER_QPS,
-            "node-monitor-grace-period": _NODE_SILENCE,
+            "node-monitor-grace-period": _NODE_GRACE_PERIOD,
         }
 
     def _kwok_flags(self) -> dict[str, object]:

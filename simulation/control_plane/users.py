@@ -25,14 +25,14 @@ KWOK = "kwok"
 CONTROLLERS = "kube-controller-manager"
 #: One user for each duty; the role has the same name.
 DUTIES = ("loadstream-watch", "loadstream-collect", "loadstream-bind", "loadstream-evict")
-_ALL_RIGHTS = "system:masters"
+_ADMIN_GROUP = "system:masters"
 _RIGHTS = Path(connectors.kubernetes.__file__).parent / "rights.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
 _POLL_S = 0.05
 #: Longest time until an API server applies new rights; it usually takes a second.
-RIGHTS_MAX_S = 60.0
+RIGHTS_TIMEOUT_S = 60.0
 
 
 def write_tokens(path: Path) -> dict[str, str]:
@@ -41,7 +41,7 @@ def write_tokens(path: Path) -> dict[str, str]:
     path.touch(mode=0o600)
     with path.open("w", newline="") as lines:
         for name, token in tokens.items():
-            group = "" if name in DUTIES else _ALL_RIGHTS
+            group = "" if name in DUTIES else _ADMIN_GROUP
             csv.writer(lines).writerow([token, name, name, group])
     return tokens
 
@@ -76,31 +76,31 @@ async def grant_rights(server: ApiServer) -> None:
     Existing roles stay. Waits until the API server applies the rights.
 
     Raises ApiError, ApiUnreachable, and ControlPlaneUnavailable if the server does not apply the rights
-    within `RIGHTS_MAX_S`.
+    within `RIGHTS_TIMEOUT_S`.
     """
     roles = list(_read_roles())
     for role in roles:
         name = role["metadata"]["name"]
         for kind, document in (
             ("clusterroles", role),
-            ("clusterrolebindings", binding(name, name)),
+            ("clusterrolebindings", make_role_binding(name, name)),
         ):
             answer = await server.send("POST", f"{RBAC}/{kind}", body=document)
             if not answer.ok and answer.status != _CONFLICT:
                 raise answer.error()
-    until_s = time.monotonic() + RIGHTS_MAX_S
+    until_s = time.monotonic() + RIGHTS_TIMEOUT_S
     for role in roles:
         user, rule = role["metadata"]["name"], role["rules"][0]
         while not await _is_allowed(server, user, rule):
             if time.monotonic() > until_s:
                 raise ControlPlaneUnavailable(
                     f"the API server did not apply the right of user {user} to {rule['verbs'][0]} "
-                    f"{rule['resources'][0]} within {RIGHTS_MAX_S:g} s: see the server's log"
+                    f"{rule['resources'][0]} within {RIGHTS_TIMEOUT_S:g} s: see the server's log"
                 )
             await asyncio.sleep(_POLL_S)
 
 
-def binding(role: str, user: str) -> dict[str, Any]:
+def make_role_binding(role: str, user: str) -> dict[str, Any]:
     group = "rbac.authorization.k8s.io"
     return {
         "metadata": {"name": f"{role}.{user}"},

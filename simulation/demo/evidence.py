@@ -11,14 +11,14 @@ from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from simulation.closed_loop.comparison import Comparison, compute_ratio
 from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
-from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table
+from simulation.closed_loop.report import BASELINES, HOT, OURS, WAITING, WEIGHTED, format_table
 from simulation.closed_loop.scenario import Array, Scenario
 from simulation.closed_loop.usage import get_plan_index
 from simulation.cluster.cluster import Eviction
 
-#: An eviction is in time if the node was hot in the `BEFORE` minutes before, or would have become hot
-#: with the pod in the `AFTER` minutes after the eviction.
-BEFORE, AFTER = 30, 60
+#: An eviction is in time if the node was hot in the `MINUTES_BEFORE` minutes before, or would have become hot
+#: with the pod in the `MINUTES_AFTER` minutes after the eviction.
+MINUTES_BEFORE, MINUTES_AFTER = 30, 60
 #: Size of the picture, in characters.
 _ROWS, _COLUMNS = 16, 72
 #: Characters by smallest share of a node's CPU.
@@ -36,27 +36,31 @@ class Evidence:
     evictions: tuple[Eviction, ...]
     """Evictions during the measured time."""
 
-    def minute(self, at_ms: int) -> int:
+    def get_minute(self, at_ms: int) -> int:
         return (at_ms - self.scenario.begin_ms) // MINUTE_MS
 
-    def node(self, name: str) -> int:
+    def find_node(self, name: str) -> int:
         return next(i for i, machine in enumerate(self.scenario.machines) if machine.name == name)
 
     def was_hot(self, eviction: Eviction) -> bool:
         """Tell whether the node was hot at the eviction or shortly before."""
-        minute = self.minute(eviction.at_ms)
-        recent = self.demand[max(0, minute - BEFORE) : minute + 1, self.node(eviction.node)]
+        minute = self.get_minute(eviction.at_ms)
+        recent = self.demand[
+            max(0, minute - MINUTES_BEFORE) : minute + 1, self.find_node(eviction.node)
+        ]
         return bool((recent > HOT_CPU).any())
 
-    def demand_with_pod(self, eviction: Eviction) -> Array:
+    def compute_demand_with_pod(self, eviction: Eviction) -> Array:
         """Return the demand of the node for each minute after an eviction, as if the pod had stayed."""
-        node, begin = self.node(eviction.node), self.minute(eviction.at_ms) + 1
-        alone = self.demand[begin : begin + AFTER, node]
+        node, begin = self.find_node(eviction.node), self.get_minute(eviction.at_ms) + 1
+        alone = self.demand[begin : begin + MINUTES_AFTER, node]
         times_ms = MINUTE_MS * np.arange(begin, begin + len(alone))
         life_ms = eviction.replacement.life_ms if eviction.replacement else 0
         alive = times_ms < eviction.at_ms - self.scenario.begin_ms + life_ms
         pod = (
-            self.scenario.demands.cpu(np.array([get_plan_index(eviction.pod.uid)]), times_ms)
+            self.scenario.demands.compute_cpu(
+                np.array([get_plan_index(eviction.pod.uid)]), times_ms
+            )
             * alive
         )
         shares: Array = alone + pod / self.scenario.machines[node].millicores
@@ -64,14 +68,16 @@ class Evidence:
 
     def is_in_time(self, eviction: Eviction) -> bool:
         """Tell whether the node was hot, or would have become hot with the pod."""
-        return self.was_hot(eviction) or bool((self.demand_with_pod(eviction) > HOT_CPU).any())
+        return self.was_hot(eviction) or bool(
+            (self.compute_demand_with_pod(eviction) > HOT_CPU).any()
+        )
 
-    def chance(self) -> float:
+    def compute_chance(self) -> float:
         """Return the mean share of all nodes that were hot around the times of the evictions."""
         shares = []
         for eviction in self.evictions:
-            minute = self.minute(eviction.at_ms)
-            around = self.demand[max(0, minute - BEFORE) : minute + 1 + AFTER]
+            minute = self.get_minute(eviction.at_ms)
+            around = self.demand[max(0, minute - MINUTES_BEFORE) : minute + 1 + MINUTES_AFTER]
             shares.append((around > HOT_CPU).any(axis=0).mean())
         return float(np.mean(shares)) if shares else 0.0
 
@@ -88,7 +94,7 @@ def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
             "pods still waiting",
         ]
     ]
-    names = {**AGAINST, OURS: OURS}
+    names = {**BASELINES, OURS: OURS}
     for run in sorted(comparison.runs, key=lambda run: list(names).index(run.contender)):
         figures = run.result.figures
         waited = figures[WAITING] / max(1.0, figures["placed_pods"] + figures["waiting_pods"])
@@ -102,12 +108,12 @@ def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
 def summarize(comparison: Comparison) -> str:
     runs_by_name = comparison.contenders
     shares = [
-        (words, compute_ratio(runs_by_name[OURS], runs_by_name[name], HOT))
-        for name, words in AGAINST.items()
+        (title, compute_ratio(runs_by_name[OURS], runs_by_name[name], HOT))
+        for name, title in BASELINES.items()
         if name in runs_by_name
     ]
     compared = " and ".join(
-        f"{ratio.median:.2f} times as long as under {words}" for words, ratio in shares if ratio
+        f"{ratio.median:.2f} times as long as under {title}" for title, ratio in shares if ratio
     )
     return (
         f"With the same pods, nodes are hot (above {HOT_CPU:.0%} of their CPU) "
@@ -121,24 +127,25 @@ def draw_picture(evidence: Evidence) -> Iterator[str]:
     The nodes with most evictions are shown, and then the hottest nodes.
     """
     scenario = evidence.scenario
-    first = evidence.minute(scenario.measured_ms)
+    first = evidence.get_minute(scenario.measured_ms)
     demand = evidence.demand[first:]
     step = -(-len(demand) // _COLUMNS)
     counts = [0] * len(scenario.machines)
     for eviction in evidence.evictions:
-        counts[evidence.node(eviction.node)] += 1
+        counts[evidence.find_node(eviction.node)] += 1
     heat = (demand > HOT_CPU).sum(axis=0).tolist()
     shown = sorted(range(len(counts)), key=lambda node: (-counts[node], -heat[node]))[:_ROWS]
     lines = {
         node: [
-            _shade(part.max()) for part in np.split(demand[:, node], range(step, len(demand), step))
+            _choose_shade(part.max())
+            for part in np.split(demand[:, node], range(step, len(demand), step))
         ]
         for node in sorted(shown)
     }
     for eviction in evidence.evictions:
-        node = evidence.node(eviction.node)
+        node = evidence.find_node(eviction.node)
         if node in lines:
-            column = (evidence.minute(eviction.at_ms) - first) // step
+            column = (evidence.get_minute(eviction.at_ms) - first) // step
             in_time = evidence.is_in_time(eviction)
             if in_time or lines[node][column] != _IN_TIME:
                 lines[node][column] = _IN_TIME if in_time else _IN_VAIN
@@ -148,19 +155,19 @@ def draw_picture(evidence: Evidence) -> Iterator[str]:
     )
     for node, cells in lines.items():
         yield f"{scenario.machines[node].name:>9} {''.join(cells)}"
-    timely = sum(map(evidence.is_in_time, evidence.evictions))
+    in_time_count = sum(map(evidence.is_in_time, evidence.evictions))
     evictions = count_text(len(evidence.evictions), "eviction")
     yield (
-        f"{_IN_TIME} {timely} of {evictions}: the node was hot in the {BEFORE} minutes before, or would have become "
-        f"hot within {AFTER} minutes with the pod"
+        f"{_IN_TIME} {in_time_count} of {evictions}: the node was hot in the {MINUTES_BEFORE} minutes before, or would have become "
+        f"hot within {MINUTES_AFTER} minutes with the pod"
     )
     yield (
-        f"{_IN_VAIN} all others: the node did not become hot. For comparison: {evidence.chance():.0%} of all nodes "
+        f"{_IN_VAIN} all others: the node did not become hot. For comparison: {evidence.compute_chance():.0%} of all nodes "
         "were hot in the same times."
     )
 
 
-def _shade(share: float) -> str:
+def _choose_shade(share: float) -> str:
     return next(shade for least, shade in _SHADES if share >= least)
 
 
@@ -168,31 +175,33 @@ def explain_move(
     evidence: Evidence, commands: Sequence[EvictionCommand], decisions: Sequence[PlacementDecision]
 ) -> Iterator[str]:
     """Explain one eviction and the placement of the pod's replacement."""
-    reason_of = {command.pod.uid: command.reason for command in commands}
-    placed_as = {decision.pod.uid: decision for decision in decisions if decision.node}
+    reason_by_pod = {command.pod.uid: command.reason for command in commands}
+    decision_by_pod = {decision.pod.uid: decision for decision in decisions if decision.node}
     moves = [
-        (eviction, placed_as[eviction.replacement.pod.uid])
+        (eviction, decision_by_pod[eviction.replacement.pod.uid])
         for eviction in evidence.evictions
-        if eviction.pod.uid in reason_of
+        if eviction.pod.uid in reason_by_pod
         and eviction.replacement
-        and eviction.replacement.pod.uid in placed_as
+        and eviction.replacement.pod.uid in decision_by_pod
     ]
     if not moves:
         return
     # The most useful move: without it, the node would have been hot for the longest time.
     eviction, decision = max(
-        moves, key=lambda move: int((evidence.demand_with_pod(move[0]) > HOT_CPU).sum())
+        moves, key=lambda move: int((evidence.compute_demand_with_pod(move[0]) > HOT_CPU).sum())
     )
-    minute = evidence.minute(eviction.at_ms)
-    with_pod = int((evidence.demand_with_pod(eviction) > HOT_CPU).sum())
-    after = evidence.demand[minute + 1 : minute + 1 + AFTER, evidence.node(eviction.node)]
+    minute = evidence.get_minute(eviction.at_ms)
+    with_pod = int((evidence.compute_demand_with_pod(eviction) > HOT_CPU).sum())
+    after = evidence.demand[
+        minute + 1 : minute + 1 + MINUTES_AFTER, evidence.find_node(eviction.node)
+    ]
     yield (
-        f"One eviction: at {_clock(eviction.at_ms)} pod {eviction.pod.name} left {eviction.node}, which "
-        f"was at {evidence.demand[minute, evidence.node(eviction.node)]:.0%}. Reason: "
-        f"{reason_of[eviction.pod.uid]}. With the pod the node would have been hot for {with_pod} of the "
+        f"One eviction: at {_format_time(eviction.at_ms)} pod {eviction.pod.name} left {eviction.node}, which "
+        f"was at {evidence.demand[minute, evidence.find_node(eviction.node)]:.0%}. Reason: "
+        f"{reason_by_pod[eviction.pod.uid]}. With the pod the node would have been hot for {with_pod} of the "
         f"next {len(after)} minutes; without the pod it was hot for {int((after > HOT_CPU).sum())}."
     )
-    target = evidence.node(decision.node or "")
+    target = evidence.find_node(decision.node or "")
     refused = sum(decision.refused_by.values())
     others = ", ".join(f"{score.node} with {score.total}" for score in decision.runners_up)
     terms = decision.winner.terms if decision.winner else ()
@@ -205,12 +214,12 @@ def explain_move(
             f", before {others}." if others else "."
         )
     yield (
-        f"One placement: at {_clock(decision.decided_at_ms)} pod {decision.pod.name}, which replaces it, was "
-        f"placed on {decision.node}, which was at {evidence.demand[evidence.minute(decision.decided_at_ms), target]:.0%}. "
+        f"One placement: at {_format_time(decision.decided_at_ms)} pod {decision.pod.name}, which replaces it, was "
+        f"placed on {decision.node}, which was at {evidence.demand[evidence.get_minute(decision.decided_at_ms), target]:.0%}. "
         f"Reason: of {decision.nodes} nodes filters refused {refused}; {choice}"
         " OverutilizationRisk is 100 where the pod adds least to the risk of being hot."
     )
 
 
-def _clock(at_ms: int) -> str:
+def _format_time(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M}"

@@ -21,10 +21,10 @@ from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
 from schemas.topics.codec import decode
 from simulation.closed_loop.comparison import Comparison
-from simulation.closed_loop.contenders import make_contenders
+from simulation.closed_loop.contenders import make_factories
 from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import SCENARIOS, Parameters
-from simulation.closed_loop.runs import make_run
+from simulation.closed_loop.runs import execute_run
 from simulation.closed_loop.scenario import Array, Scenario, draw_scenario
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import Traces
@@ -87,20 +87,22 @@ def run(
     """
     scenario = draw_scenario(parameters, seed, traces, CLUSTER)
     with terminable(code=130):  # there is no result, as after Ctrl-C
-        ours, digest, shown = _run_ours(scenario, traces.day, output, display)
+        ours, digest, contender = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
-            make_contenders([BY_REQUESTS], ())[BY_REQUESTS](),
-            StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
+            make_factories([BY_REQUESTS], ())[BY_REQUESTS].make(),
+            StageContender(KOORDINATOR, read_policy_text(KOORDINATOR), LocalPipeline),
         ]
         runs = [ours]
-        for contender in others:
-            progress(f"running the same pods under {contender.name} ...")
-            runs.append(make_run(scenario, traces.day, contender, _ignore))
+        for other in others:
+            progress(f"running the same pods under {other.name} ...")
+            runs.append(execute_run(scenario, traces.day, other, _ignore_progress))
     comparison = Comparison(parameters, traces.files, tuple(runs))
-    return DemoResult(comparison, digest, tuple(shown.complaints), shown.evidence())
+    return DemoResult(
+        comparison, digest, tuple(contender.dead_letters), contender.collect_evidence()
+    )
 
 
-def read_policy(name: str) -> str:
+def read_policy_text(name: str) -> str:
     return (Path(__file__).parent / "policies" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
@@ -119,12 +121,12 @@ def read_outputs(output: Path) -> tuple[list[EvictionCommand], list[PlacementDec
 
 def _run_ours(
     scenario: Scenario, day: str, output: Path, display: Display
-) -> tuple[Run, str, "_ShownRun"]:
-    policy = read_policy(OURS)
+) -> tuple[Run, str, "_DisplayedContender"]:
+    policy = read_policy_text(OURS)
     (output / "policy.yaml").write_text(policy, encoding="utf-8")
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
-        note = _announce(stack, broker.bootstrap_servers)
+        hint = _announce(stack, broker.bootstrap_servers)
         settings = {
             **make_environment(broker.settings),
             "LOADSTREAM_WORKER_CLOCK": "external",
@@ -148,11 +150,11 @@ def _run_ours(
             LockStepStages(broker.settings, CLUSTER, process.check, observe)
         )
         stack.enter_context(display)
-        ours = _ShownRun(policy, stages, display, latest, note)
-        return make_run(scenario, day, ours, _ignore), digest.hexdigest(), ours
+        ours = _DisplayedContender(policy, stages, display, latest, hint)
+        return execute_run(scenario, day, ours, _ignore_progress), digest.hexdigest(), ours
 
 
-class _ShownRun(StageContender, Observer):
+class _DisplayedContender(StageContender, Observer):
     """A contender whose decisions come from the worker, and whose run is displayed."""
 
     def __init__(
@@ -161,10 +163,10 @@ class _ShownRun(StageContender, Observer):
         stages: LockStepStages,
         display: Display,
         latest: deque[tuple[str, bytes]],
-        note: str,
+        hint: str,
     ) -> None:
         super().__init__(OURS, policy, lambda: stages, partition=stages.partition)
-        self._display, self._latest, self._note = display, latest, note
+        self._display, self._latest, self._hint = display, latest, hint
         self._evictions: list[Eviction] = []
         self._demand: list[Array] = []
 
@@ -177,16 +179,16 @@ class _ShownRun(StageContender, Observer):
     def step(self, now_ms: int) -> None:
         super().step(now_ms)
         real_s = time.monotonic() - self._began_s
-        moment = RunState(
-            self._world, now_ms, real_s, len(self._evictions), self._latest, self._note
+        state = RunState(
+            self._world, now_ms, real_s, len(self._evictions), self._latest, self._hint
         )
-        self._demand.append(moment.demand[:, 0])
-        self._display.show(moment)
+        self._demand.append(state.demand[:, 0])
+        self._display.show(state)
 
     def on_eviction(self, eviction: Eviction) -> None:
         self._evictions.append(eviction)
 
-    def evidence(self) -> Evidence:
+    def collect_evidence(self) -> Evidence:
         """Return the evidence of the run, whose steps are minutes."""
         scenario = self._world.scenario
         begin_ms = scenario.measured_ms
@@ -204,5 +206,5 @@ def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
     return f"in a second terminal: {tail_command}"
 
 
-def _ignore(_: str) -> None:
+def _ignore_progress(_: str) -> None:
     """Show no progress."""

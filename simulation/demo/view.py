@@ -48,7 +48,7 @@ class RunState:
     """Number of evicted pods."""
     latest: Sequence[tuple[str, bytes]]
     """Topics and values of the worker's newest outputs, oldest first."""
-    note: str = ""
+    hint: str = ""
     """A command that shows the records."""
     demand: Array = field(init=False)
     """Demand of each node, as shares of its CPU and memory."""
@@ -58,18 +58,15 @@ class RunState:
         self.demand = usage.measure(self.now_ms).demand / usage.allocatable
 
     @property
-    def clock(self) -> str:
-        day = (self.now_ms - self.world.scenario.begin_ms) // 86_400_000 + 1
-        return f"day {day}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%H:%M}"
-
-    @property
     def line(self) -> str:
         """The state in one line."""
+        day = (self.now_ms - self.world.scenario.begin_ms) // 86_400_000 + 1
+        clock = f"day {day}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%H:%M}"
         cpu = 100 * self.demand[:, 0]
         cluster = self.world.cluster
-        pods = sum(len(cluster.kubelets.pods_on(machine.name)) for machine in cluster.machines)
+        pods = sum(len(cluster.kubelets.list_pods_on(machine.name)) for machine in cluster.machines)
         return (
-            f"{self.clock}: {pods} pods, {len(cluster.waiting_pods)} waiting; cpu mean {cpu.mean():.0f} % "
+            f"{clock}: {pods} pods, {len(cluster.waiting_pods)} waiting; cpu mean {cpu.mean():.0f} % "
             f"max {cpu.max():.0f} %, {int((cpu > 100 * HOT_CPU).sum())} hot; {self.evicted} evicted"
         )
 
@@ -98,54 +95,54 @@ class Display:
             replace_unprintable(line), markup=False, highlight=False, soft_wrap=True
         )
 
-    def show(self, moment: RunState) -> None:
+    def show(self, state: RunState) -> None:
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
         if self._live is None:
             self._due_s = now_s + _LINE_EVERY_S
-            self.print(moment.line)
+            self.print(state.line)
         else:
             self._due_s = now_s + 1.0 / _PICTURES_PER_S
             size = self._console.size
-            self._live.update(render(moment, size.width, size.height), refresh=True)
+            self._live.update(render(state, size.width, size.height), refresh=True)
 
 
-def render(moment: RunState, width: int, height: int) -> RenderableType:
-    scenario = moment.world.scenario
+def render(state: RunState, width: int, height: int) -> RenderableType:
+    scenario = state.world.scenario
     columns = max(1, (width - 4) // _NODE_WIDTH)
     nodes = np.arange(len(scenario.machines))
     # 8 lines: two frames, the heading of the nodes, and three lines at the top.
     lines = min(max(3, height - 8 - _OUTPUTS_MIN), -(-len(nodes) // columns))
     title = f"{len(nodes)} nodes"
     if len(nodes) > lines * columns:
-        nodes = np.sort(np.argsort(-moment.demand[:, 0], kind="stable")[: lines * columns])
+        nodes = np.sort(np.argsort(-state.demand[:, 0], kind="stable")[: lines * columns])
         title = f"the busiest {len(nodes)} of {title}"
-    outputs = _outputs(moment, max(_OUTPUTS_MIN, height - 8 - lines))
+    outputs = _build_outputs(state, max(_OUTPUTS_MIN, height - 8 - lines))
     return Group(
-        _head(moment, width),
-        Panel(_nodes(moment, nodes.tolist(), lines), title=title, border_style="blue"),
+        _build_heading(state, width),
+        Panel(_build_nodes(state, nodes.tolist(), lines), title=title, border_style="blue"),
         Panel(outputs, title="what the worker decides", border_style="blue"),
     )
 
 
-def _head(moment: RunState, width: int) -> RenderableType:
-    scenario = moment.world.scenario
-    passed_ms = moment.now_ms - scenario.begin_ms
-    speed = passed_ms / 1000 / moment.real_s if moment.real_s > 1 else 0.0
+def _build_heading(state: RunState, width: int) -> RenderableType:
+    scenario = state.world.scenario
+    passed_ms = state.now_ms - scenario.begin_ms
+    speed = passed_ms / 1000 / state.real_s if state.real_s > 1 else 0.0
     bar = max(10, min(60, width - 60))
     done = round(bar * min(1.0, passed_ms / (scenario.end_ms - scenario.begin_ms)))
     first = Text.assemble(
         ("loadstream demo  ", "bold"), f"{speed:.0f} times as fast as the clock  ",
         ("━" * done, "cyan"), ("━" * (bar - done), "bright_black"),
     )  # fmt: skip
-    lines = (first, Text(moment.line, "bold"), Text(replace_unprintable(moment.note), "dim"))
+    lines = (first, Text(state.line, "bold"), Text(replace_unprintable(state.hint), "dim"))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return Group(*lines)
 
 
-def _nodes(moment: RunState, nodes: list[int], lines: int) -> Table:
+def _build_nodes(state: RunState, nodes: list[int], lines: int) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     groups = -(-len(nodes) // lines)
     for _ in range(groups):
@@ -156,15 +153,15 @@ def _nodes(moment: RunState, nodes: list[int], lines: int) -> Table:
     for line in range(lines):
         cells: list[RenderableType] = []
         for node in nodes[line::lines]:
-            cells += _cells(moment, node)
+            cells += _build_cells(state, node)
         table.add_row(*cells)
     return table
 
 
-def _cells(moment: RunState, node: int) -> list[RenderableType]:
-    machine = moment.world.scenario.machines[node]
-    kubelets = moment.world.cluster.kubelets
-    cpu, memory = moment.demand[node].tolist()
+def _build_cells(state: RunState, node: int) -> list[RenderableType]:
+    machine = state.world.scenario.machines[node]
+    kubelets = state.world.cluster.kubelets
+    cpu, memory = state.demand[node].tolist()
     requested = kubelets.sum_requests(machine.name).get("cpu", 0) / machine.millicores
     style = "bold red" if cpu > HOT_CPU else "yellow" if cpu > _WARM else "green"
     filled = min(_BAR_CELLS, round(cpu * _BAR_CELLS))
@@ -175,12 +172,12 @@ def _cells(moment: RunState, node: int) -> list[RenderableType]:
         Text(f"{cpu:.0%}", style),
         f"{memory:.0%}",
         Text(f"{requested:.0%}", "dim"),
-        Text(str(len(kubelets.pods_on(machine.name))), "dim"),
+        Text(str(len(kubelets.list_pods_on(machine.name))), "dim"),
     ]
 
 
-def _outputs(moment: RunState, lines: int) -> RenderableType:
-    newest = list(moment.latest)[::-1][:lines]
+def _build_outputs(state: RunState, lines: int) -> RenderableType:
+    newest = list(state.latest)[::-1][:lines]
     text = Text("\n".join(sentence(decode(topic, value)) for topic, value in newest))
     text.no_wrap, text.overflow = True, "ellipsis"
     return text

@@ -1,6 +1,6 @@
 """`loadstream kubernetes demo`: loadstream on a real control plane on this machine.
 
-load          the cluster: nodes, deployments with budgets, usage of their pods
+cluster       nodes, deployments with budgets, usage of their pods
 runner        starts and stops all processes
 steps         the steps of the demo, and what loadstream reports
 topic_client  messages from and to the broker

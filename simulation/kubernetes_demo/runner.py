@@ -19,7 +19,13 @@ from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
 from simulation.kubernetes_demo.summary import Summary, summarize
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import Loadstream, make_duty, make_environment, make_worker, run_processes
+from simulation.processes import (
+    LoadstreamProcess,
+    make_duty,
+    make_environment,
+    make_worker,
+    run_processes,
+)
 
 CLUSTER = "kwok"
 DUTIES = ("watch", "collect", "bind", "evict")
@@ -37,7 +43,7 @@ def write_sources(path: Path, plane: ControlPlane) -> Path:
     return path
 
 
-def read_policy() -> PolicyRecord:
+def make_policy_record() -> PolicyRecord:
     """Return the record of the demo's policy."""
     document = (Path(__file__).parent / "policy.yaml").read_text(encoding="utf-8")
     return PolicyRecord(
@@ -48,11 +54,13 @@ def read_policy() -> PolicyRecord:
     )
 
 
-def make_processes(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> list[Loadstream]:
+def make_processes(
+    directory: Path, plane: ControlPlane, kafka: KafkaSettings
+) -> list[LoadstreamProcess]:
     """Return a worker and all duties for a control plane, not started yet."""
     settings = make_environment(kafka)
     sources = write_sources(directory / "sources.yaml", plane)
-    more = {"collect": ("--sources", str(sources))}
+    options = {"collect": ("--sources", str(sources))}
     return [
         make_worker(directory, settings),
         *(
@@ -62,7 +70,7 @@ def make_processes(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -
                 CLUSTER,
                 plane.kubeconfig(f"loadstream-{name}"),
                 settings,
-                more.get(name, ()),
+                options.get(name, ()),
             )
             for name in DUTIES
         ),
@@ -87,14 +95,14 @@ def run(
         parts = make_processes(directory, plane, broker.settings)
         processes = stack.enter_context(run_processes(parts))
         client = stack.enter_context(TopicClient(broker.settings, READ_TOPICS))
-        client.send("policies", read_policy())
+        client.send("policies", make_policy_record())
         return asyncio.run(run_steps(plane, client, processes, size, show))
 
 
 async def run_steps(
     plane: ControlPlane,
     client: TopicClient,
-    processes: Sequence[Loadstream],
+    processes: Sequence[LoadstreamProcess],
     size: Size,
     show: Callable[[Snapshot, Observations], None],
 ) -> Summary:
@@ -102,4 +110,4 @@ async def run_steps(
     async with plane.api() as server:
         demo_run = DemoRun(server, client, processes, size, show)
         await demo_run.run()
-        return summarize(demo_run, audit.read(plane.audit_log))
+        return summarize(demo_run, audit.read_audit_log(plane.audit_log))

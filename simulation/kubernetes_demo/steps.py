@@ -20,17 +20,15 @@ from connectors.kubernetes.api.server import ApiServer
 from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.rounds import RebalanceRound
-from simulation.kubernetes_demo import load
+from simulation.kubernetes_demo import cluster
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import Loadstream
+from simulation.processes import LoadstreamProcess
 
 READ_TOPICS = (
     "node-metrics",
     "placement-decisions",
     "eviction-commands",
     "command-outcomes",
-    "status",
 )
 #: A node is hot above this share of its CPU: the policy's high threshold.
 HOT_PERCENT = 70
@@ -47,11 +45,10 @@ class Observations:
     """Mean CPU of each node, in millicores."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of outcomes, by command and result."""
-    placed: int = 0
-    commanded: int = 0
+    placements: int = 0
+    eviction_commands: int = 0
     """Number of eviction commands that are not dry."""
-    dry: int = 0
-    newest_round: RebalanceRound | None = None
+    dry_run_commands: int = 0
     reason: str = ""
     """Reason of the newest eviction command."""
 
@@ -61,15 +58,13 @@ class Observations:
             if message.usage and "cpu" in message.usage:
                 self.cpu[message.node] = message.usage["cpu"]
         elif isinstance(message, PlacementDecision):
-            self.placed += message.outcome == "placed"
+            self.placements += message.outcome == "placed"
         elif isinstance(message, EvictionCommand):
-            self.commanded += not message.dry_run
-            self.dry += message.dry_run
+            self.eviction_commands += not message.dry_run
+            self.dry_run_commands += message.dry_run
             self.reason = message.reason
         elif isinstance(message, CommandOutcome):
             self.outcomes[message.command, message.result] += 1
-        elif isinstance(message, RebalanceRound):
-            self.newest_round = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +80,20 @@ class Size:
 class Snapshot:
     at_s: float
     step: str
-    pods: Sequence[load.DemoPod]
+    pods: Sequence[cluster.DemoPod]
 
     @property
     def cpu(self) -> dict[str, int]:
         """CPU usage of each node with pods, in millicores."""
-        return load.sum_cpu(self.pods)
+        return cluster.sum_cpu(self.pods)
 
     @property
-    def hot(self) -> list[str]:
-        limit = load.NODE_MILLICORES * HOT_PERCENT / 100
+    def hot_nodes(self) -> list[str]:
+        limit = cluster.NODE_MILLICORES * HOT_PERCENT / 100
         return sorted(node for node, used in self.cpu.items() if used > limit)
 
     @property
-    def bound(self) -> int:
+    def bound_pods(self) -> int:
         """Number of pods with a node."""
         return sum(bool(pod.node) for pod in self.pods)
 
@@ -107,7 +102,7 @@ class Snapshot:
 class DemoRun:
     server: ApiServer
     client: TopicClient
-    processes: Sequence[Loadstream]
+    processes: Sequence[LoadstreamProcess]
     size: Size
     show: Callable[[Snapshot, Observations], None]
     observed: Observations = field(default_factory=Observations)
@@ -125,30 +120,32 @@ class DemoRun:
         size = self.size
         await self._run_step(
             "nodes are measured",
-            load.create_demo_nodes(self.server, size.nodes),
+            cluster.create_demo_nodes(self.server, size.nodes),
             lambda snapshot: len(self.observed.cpu) >= size.nodes,
         )
         await self._run_step(
             "pods are placed",
-            load.create_demo_pods(self.server, size.pods),
-            lambda snapshot: snapshot.bound >= size.pods,
+            cluster.create_demo_pods(self.server, size.pods),
+            lambda snapshot: snapshot.bound_pods >= size.pods,
         )
-        await self._run_step("nodes become hot", self._heat_nodes(), lambda seen: bool(seen.hot))
+        await self._run_step(
+            "nodes become hot", self._heat_nodes(), lambda seen: bool(seen.hot_nodes)
+        )
         await self._run_step(
             "hot nodes are relieved",
             None,
-            lambda snapshot: not snapshot.hot and snapshot.bound >= size.pods,
+            lambda snapshot: not snapshot.hot_nodes and snapshot.bound_pods >= size.pods,
         )
 
     async def _heat_nodes(self) -> None:
         count = max(1, self.size.nodes // HOT_EVERY)
         while not (demo_pods := await self._list_pods()):
             await asyncio.sleep(_POLL_S)
-        self.heated_nodes = await load.heat_nodes(self.server, demo_pods, count)
+        self.heated_nodes = await cluster.heat_nodes(self.server, demo_pods, count)
         self.protected = {
             pod.uid
             for pod in demo_pods
-            if pod.node in self.heated_nodes and pod.workload == load.PROTECTED
+            if pod.node in self.heated_nodes and pod.workload == cluster.PROTECTED
         }
 
     async def _run_step(
@@ -179,9 +176,9 @@ class DemoRun:
         demo_pods = await self._list_pods()
         return Snapshot(time.monotonic() - self.began_s, step, demo_pods)
 
-    async def _list_pods(self) -> list[load.DemoPod]:
+    async def _list_pods(self) -> list[cluster.DemoPod]:
         """Return all pods; empty while the API server is unreachable."""
         try:
-            return await load.list_pods(self.server)
+            return await cluster.list_pods(self.server)
         except (ApiError, ApiUnreachable):
             return []

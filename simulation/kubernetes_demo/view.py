@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from schemas.base.printable import replace_unprintable
-from simulation.kubernetes_demo.load import NODE_MILLICORES
+from simulation.kubernetes_demo.cluster import NODE_MILLICORES
 from simulation.kubernetes_demo.steps import HOT_PERCENT, Observations, Snapshot
 
 Show = Callable[[Snapshot, Observations], None]
@@ -29,17 +29,17 @@ def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
     """Yield a function that shows snapshots: live on a terminal, else as plain lines."""
     if plain or not console.is_terminal:
         yield lambda snapshot, observed: console.print(
-            line(snapshot, observed), markup=False, highlight=False, soft_wrap=True
+            format_line(snapshot, observed), markup=False, highlight=False, soft_wrap=True
         )
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda snapshot, observed: live.update(render(snapshot, observed), refresh=True)
 
 
-def line(snapshot: Snapshot, observed: Observations) -> str:
+def format_line(snapshot: Snapshot, observed: Observations) -> str:
     return (
-        f"{snapshot.at_s:4.0f} s, {snapshot.step}: {len(observed.cpu)} nodes measured, {snapshot.bound} of "
-        f"{len(snapshot.pods)} pods bound, {len(snapshot.hot)} nodes hot, "
+        f"{snapshot.at_s:4.0f} s, {snapshot.step}: {len(observed.cpu)} nodes measured, {snapshot.bound_pods} of "
+        f"{len(snapshot.pods)} pods bound, {len(snapshot.hot_nodes)} nodes hot, "
         f"{observed.outcomes['evict', 'done']} pods evicted"
     )
 
@@ -51,19 +51,19 @@ def render(snapshot: Snapshot, observed: Observations) -> RenderableType:
     for number, node in enumerate(nodes):
         if number and number % _PER_ROW == 0:
             cells.append("\n")
-        cells.append(_CELL, style=_style(100 * used.get(node, 0) / NODE_MILLICORES))
+        cells.append(_CELL, style=_choose_style(100 * used.get(node, 0) / NODE_MILLICORES))
     legend = Text.assemble(
         ("■", "green"), " cool  ", ("■", "yellow"), " warm  ",
         ("■", "bold red"), f" above {HOT_PERCENT} % of its CPU",
     )  # fmt: skip
-    lines = [Text(line(snapshot, observed)), legend]
+    lines = [Text(format_line(snapshot, observed)), legend]
     if observed.reason:
         lines.append(Text(f"newest eviction: {replace_unprintable(observed.reason)}", style="dim"))
     title = f"{len(nodes)} nodes of a real control plane"
     return Group(Panel(cells, title=title, border_style="blue"), *lines)
 
 
-def _style(percent: float) -> str:
+def _choose_style(percent: float) -> str:
     if percent > HOT_PERCENT:
         return "bold red"
     return "yellow" if percent > HOT_PERCENT * _WARM else "green"

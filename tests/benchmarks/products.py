@@ -19,12 +19,13 @@ from benchmarks.dense_cluster import (
     NODES,
     PODS_PER_NODE,
     DenseCluster,
-    metric,
-    name,
-    node,
-    pod,
+    make_metric,
+    make_node,
+    make_node_pods,
+    make_pod,
     run_in_copy,
 )
+from benchmarks.messages import node_name
 from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage
 from schemas.messages.nodes import Taint
 from schemas.messages.objects import DisruptionBudget, NamespaceState, WorkloadState
@@ -94,17 +95,17 @@ def _measure(world: DenseCluster, build: Build, n: int, m: int) -> dict[str, flo
             kind = "round"
         longest[kind] = max(longest[kind], round(took_ms, 1))
 
-    world.apply(world.policy(_POLICY), world.tick_record(1))
+    world.apply(world.make_policy(_POLICY), world.make_tick(1))
     gc.freeze()
     gc.disable()
     for record in build(world, n, m):
         apply(record, "record")
     for number in range(0, NODES, HOT_EVERY):
-        pods = [pod(f"{number}-{index}", node=name(number)) for index in range(PODS_PER_NODE)]
-        fresh = metric(number, pods).model_copy(update={"updated_at_ms": world.now_ms})
-        world.apply(world.record("node-metrics", fresh))
+        metric = make_metric(number, make_node_pods(number))
+        fresh = metric.model_copy(update={"updated_at_ms": world.now_ms})
+        world.apply(world.make_record("node-metrics", fresh))
     for _ in range(_TICKS):
-        apply(world.tick_record(1), "tick")
+        apply(world.make_tick(1), "tick")
     return longest
 
 
@@ -116,22 +117,22 @@ def _hot_pods(world: DenseCluster, count: int, fields: Callable[[int], dict[str,
     for number in range(count):
         hot, index = divmod(number, PODS_PER_NODE)
         at = HOT_EVERY * hot
-        yield world.running(pod(f"{at}-{index}", node=name(at), **fields(number)))
+        yield world.make_running(make_pod(f"{at}-{index}", node=node_name(at), **fields(number)))
 
 
 def _requests(world: DenseCluster, count: int, fields: Callable[[int], dict[str, Any]]) -> Records:
     for number in range(count):
-        yield world.request(pod(f"w-{number}", **fields(number)))
+        yield world.make_request(make_pod(f"w-{number}", **fields(number)))
 
 
 def _nodes(world: DenseCluster, count: int, **fields: Callable[[int], Any]) -> Records:
     """Change the fields of the first nodes."""
     for number in range(count):
-        state = node(number)
+        state = make_node(number)
         update = {key: value(number) for key, value in fields.items()}
         if "labels" in update:
             update["labels"] = state.labels | update["labels"]
-        yield world.record("node-state", state.model_copy(update=update))
+        yield world.make_record("node-state", state.model_copy(update=update))
 
 
 def _above(count: int, number: int) -> dict[str, Any]:
@@ -192,13 +193,13 @@ def _budgets(world: DenseCluster, count: int, **fields: Any) -> Records:
         requirement = SelectorRequirement(key="other", operator="NotIn", values=(f"{number}", "x"))
         selector = PodSelector(match_labels={"app": "victim"}, match_expressions=(requirement,))
         budget = DisruptionBudget(cluster=CLUSTER, namespace="default", name=f"b-{number}", selector=selector, **fields)  # fmt: skip
-        yield world.record("pod-lifecycle", budget)
+        yield world.make_record("pod-lifecycle", budget)
 
 
 def _workloads(world: DenseCluster, count: int) -> Records:
     for number in range(count):
         workload = WorkloadState(cluster=CLUSTER, uid=f"o-{number}", owner_kind="ReplicaSet", namespace="default", name=f"o-{number}", replicas=100)  # fmt: skip
-        yield world.record("pod-lifecycle", workload)
+        yield world.make_record("pod-lifecycle", workload)
 
 
 def _owned(count: int, number: int) -> dict[str, Any]:
@@ -214,7 +215,7 @@ def _ports(count: int, number: int) -> dict[str, Any]:
 
 
 def _policy(world: DenseCluster, text: str) -> Records:
-    yield world.policy(_POLICY + text)
+    yield world.make_policy(_POLICY + text)
 
 
 def _resources(count: int, number: int, amount: str) -> dict[str, Any]:
@@ -275,7 +276,9 @@ def _terms_values(world: DenseCluster, n: int, m: int) -> Records:
 
 def _terms_moves(world: DenseCluster, n: int, m: int) -> Records:
     yield from (
-        world.running(pod(f"{number}-0", node=name(number), **_repelling(64, number)))
+        world.make_running(
+            make_pod(f"{number}-0", node=node_name(number), **_repelling(64, number))
+        )
         for number in range(1, 1 + m // 64)
     )
     yield from _hot_pods(world, n, _victim)
@@ -285,7 +288,9 @@ def _waiting_excluded(world: DenseCluster, n: int, m: int) -> Records:
     """The waiting pods fit only on the nodes of the terms."""
     yield from _nodes(world, m, labels=lambda number: {"only": "here"})
     for number in range(m):
-        yield world.running(pod(f"{number}-0", node=name(number), **_repelling(2, number)))
+        yield world.make_running(
+            make_pod(f"{number}-0", node=node_name(number), **_repelling(2, number))
+        )
     yield from _requests(world, n, lambda number: {**_victim(number), "node_selector": {"only": "here"}})  # fmt: skip
 
 
@@ -304,7 +309,8 @@ def _budgets_unmatched(world: DenseCluster, n: int, m: int) -> Records:
 def _budgets_drain(world: DenseCluster, n: int, m: int) -> Records:
     yield from _budgets(world, n)
     yield from (
-        world.running(pod(f"0-{index}", node=name(0), **_victim(index))) for index in range(m)
+        world.make_running(make_pod(f"0-{index}", node=node_name(0), **_victim(index)))
+        for index in range(m)
     )
 
 
@@ -315,13 +321,13 @@ def _owners(world: DenseCluster, n: int, m: int) -> Records:
 
 def _host_ports(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(m):
-        yield world.running(pod(f"p-{number}", node=name(0), **_ports(n, number)))
+        yield world.make_running(make_pod(f"p-{number}", node=node_name(0), **_ports(n, number)))
     yield from _requests(world, 3, partial(_ports, n))
 
 
 def _ports_nodes(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(m):
-        yield world.running(pod(f"p-{number}", node=name(number), **_ports(n, 0)))
+        yield world.make_running(make_pod(f"p-{number}", node=node_name(number), **_ports(n, 0)))
     yield from _requests(world, 3, lambda number: _ports(n, 0))
 
 
@@ -330,7 +336,7 @@ def _namespaces(world: DenseCluster, n: int, m: int) -> Records:
     yield from _policy(world, f"evictor: {{namespaceLabelSelector: {{matchExpressions: [{expressions}]}}}}")  # fmt: skip
     for number in range(m):
         state = NamespaceState(cluster=CLUSTER, name=f"n-{number}", labels={"team": f"{number}"})
-        yield world.record("pod-lifecycle", state)
+        yield world.make_record("pod-lifecycle", state)
     yield from _hot_pods(world, m, lambda number: {"namespace": f"n-{number}"})
 
 
@@ -345,7 +351,7 @@ def _pools(world: DenseCluster, n: int, m: int) -> Records:
         f"    - {{name: p{at}, nodeSelector: {{matchExpressions: [{{key: pool, operator: NotIn, values: [a{at}]}}, {{key: x, operator: DoesNotExist}}]}}, highThresholds: {{cpu: 70}}, lowThresholds: {{cpu: 45}}}}\n"
         for at in range(n)
     )
-    yield world.policy(_POLICY.replace("migration:", f"  nodePools:\n{pools}migration:"))
+    yield world.make_policy(_POLICY.replace("migration:", f"  nodePools:\n{pools}migration:"))
     yield from _nodes(world, m, labels=lambda number: {"pool": str(number)})
 
 
@@ -354,7 +360,9 @@ def _pod_selectors(world: DenseCluster, n: int, m: int) -> Records:
         f"    - {{name: s{at}, selector: {{matchExpressions: [{{key: app, operator: In, values: [a{at}]}}]}}}}\n"
         for at in range(n)
     )
-    yield world.policy(_POLICY.replace("migration:", f"  podSelectors:\n{selectors}migration:"))
+    yield world.make_policy(
+        _POLICY.replace("migration:", f"  podSelectors:\n{selectors}migration:")
+    )
     yield from _hot_pods(world, m, _victim)
 
 
@@ -372,9 +380,9 @@ def _annotations(world: DenseCluster, n: int, m: int) -> Records:
 def _node_annotation(world: DenseCluster, n: int, m: int) -> Records:
     text = json.dumps({"usageThresholds": {f"r{at}": 50 for at in range(n)}})
     yield from _nodes(world, 1, annotations=lambda number: {"scheduling.koordinator.sh/usage-thresholds": text})  # fmt: skip
-    pods = [pod(f"m-{number}", node=name(0), **_victim(number)) for number in range(m)]
-    yield from map(world.running, pods)
-    yield from (world.record("node-metrics", metric(0, pods[:2_000])) for _ in range(3))
+    pods = [make_pod(f"m-{number}", node=node_name(0), **_victim(number)) for number in range(m)]
+    yield from map(world.make_running, pods)
+    yield from (world.make_record("node-metrics", make_metric(0, pods[:2_000])) for _ in range(3))
     yield from _requests(world, 3, lambda number: {})
 
 
@@ -395,9 +403,9 @@ def _waiting_resources(world: DenseCluster, n: int, m: int) -> Records:
 
 
 def _pods_metric(world: DenseCluster, n: int, m: int) -> Records:
-    pods = [pod(f"m-{number}", node=name(0), **_victim(number)) for number in range(n)]
-    yield from map(world.running, pods)
-    yield from (world.record("node-metrics", metric(0, pods[:m])) for _ in range(3))
+    pods = [make_pod(f"m-{number}", node=node_name(0), **_victim(number)) for number in range(n)]
+    yield from map(world.make_running, pods)
+    yield from (world.make_record("node-metrics", make_metric(0, pods[:m])) for _ in range(3))
     yield from _requests(world, 3, _victim)
 
 
@@ -419,14 +427,16 @@ def _claims(world: DenseCluster, n: int, m: int) -> Records:
 def _aggregates(world: DenseCluster, n: int, m: int) -> Records:
     usage = {"cpu": 1, **{f"r{at}": 1 for at in range(m - 1)}}
     windows = tuple(AggregatedUsage(duration_ms=60_000 * (1 + at), usage=dict.fromkeys(AGGREGATION_TYPES, usage)) for at in range(n))  # fmt: skip
-    one = metric(0, []).model_copy(update={"aggregated": windows, "aggregated_system": windows})
-    yield from (world.record("node-metrics", one) for _ in range(3))
+    one = make_metric(0, []).model_copy(
+        update={"aggregated": windows, "aggregated_system": windows}
+    )
+    yield from (world.make_record("node-metrics", one) for _ in range(3))
 
 
 def _nominated(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(n):
-        waits = pod(f"o-{number}", nominated_node=name(number % m), scheduler="other")
-        yield world.running(waits)
+        waits = make_pod(f"o-{number}", nominated_node=node_name(number % m), scheduler="other")
+        yield world.make_running(waits)
     yield from _requests(world, 3, _victim)
 
 

@@ -6,7 +6,7 @@ from tests.conftest import RunningBroker
 
 
 def test_all_sent_records_are_read_once(broker: RunningBroker) -> None:
-    records = to_records("scheduling-requests", map(messages.request, range(500)))
+    records = to_records("scheduling-requests", map(messages.make_request, range(500)))
     with Receiver(broker.settings, ["scheduling-requests"]) as live:
         Sender(broker.settings).send(records)
         came: list[bytes] = []

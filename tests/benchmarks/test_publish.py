@@ -14,7 +14,11 @@ def test_the_documents_show_the_measured_figures() -> None:
 
 
 def test_every_recorded_figure_is_printed_by_make_bench() -> None:
-    names = {*placement.benchmarks(), *rebalance.benchmarks(), *through_a_broker.benchmarks()}
+    names = {
+        *placement.list_benchmarks(),
+        *rebalance.list_benchmarks(),
+        *through_a_broker.list_benchmarks(),
+    }
     assert set(FIGURES) <= names
 
 

@@ -1,14 +1,14 @@
-"""`python -m tests.cases`: situations from the field, each with its input and the right outcome.
+"""`python -m tests.cases`: situations from practice, each with its input and right outcome.
 
-case           one situation: number, input, right outcome, and how it is run
-cluster        a cluster on both stages, described by shares of nodes of ten cores
-measurements   metrics that lie or are missing
-sources        what usage sources make of the answers that they get
-placement      what pods count for, where they go, in which order they wait
-rebalancing    who is hot, which pod leaves, where it goes
-evictions      what protects a pod, and what an eviction answers
+case           one situation, and decorators that register situations
+cluster        a cluster on both stages, with usage as shares of nodes
+measurements   wrong and missing metrics
+sources        answers to usage sources
+placement      demand of pods, choice of nodes, order of waiting pods
+rebalancing    hot nodes, evicted pods, targets
+evictions      protections of pods, answers to evictions
 policies       policy files and imported configurations
-explanations   what people read
+explanations   explanations of hot nodes without evictions
 outside        situations that are not run here, with the reason
-load           all of them
+load           all situations
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.cases [WORD]`: run the situations, or those whose number or input has a word."""
+"""`python -m tests.cases [WORD]`: runs situations, or only those with WORD in number or input."""
 
 import sys
 
@@ -6,7 +6,7 @@ from tests.cases.load import CASES, NOT_RUN
 
 
 def main(word: str = "") -> int:
-    """Print one line per situation; 1 if an outcome is wrong."""
+    """Print one line per situation; return 1 if an outcome is wrong."""
     wrong = 0
     chosen = [case for case in CASES if word in f"{case.number} {case.input}"]
     for case in chosen:

@@ -1,4 +1,4 @@
-"""A situation with its input and right outcome, and the register of all of them."""
+"""A situation with its input and right outcome, and the list of all situations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,18 +10,16 @@ Outcome = Callable[[], object]
 
 @dataclass(frozen=True)
 class Case:
-    """One situation."""
-
     number: str
-    """Number in the list of field reports, or the part of the product that it is about."""
+    """Number in the list of field reports, or the tested part of the product."""
     input: str
     right: str
     find_outcome: Outcome
     open: str = ""
-    """Why the outcome is still wrong; empty: it must be right."""
+    """Why the outcome is still wrong; empty: the outcome must be right."""
 
     def run(self) -> str:
-        """Return the outcome as text; an exception is an outcome, too, and never a right one."""
+        """Return the outcome as text; an exception is a wrong outcome."""
         try:
             return str(self.find_outcome())
         except Exception as error:
@@ -34,7 +32,7 @@ CASES: list[Case] = []
 def case(
     number: str, situation: str, *, right: str, open: str = ""
 ) -> Callable[[Outcome], Outcome]:
-    """Register a function that returns the outcome of a situation."""
+    """Decorate a function that returns the outcome of a situation."""
 
     def register(function: Outcome) -> Outcome:
         CASES.append(Case(number, situation, right, function, open))
@@ -46,8 +44,11 @@ def case(
 def cases(
     number: str, *situations: tuple[Any, ...]
 ) -> Callable[[Callable[[Any], object]], Callable[[Any], object]]:
-    """Register a function of a value for several situations: text of the input, value, right outcome,
-    and why the outcome is still wrong, if it is. Without a number, values begin with one."""
+    """Decorate a function that returns the outcome of a value, for several situations.
+
+    A situation has the text of the input, the value, the right outcome, and optionally why the outcome is
+    still wrong. Without `number`, each value begins with a number.
+    """
 
     def register(function: Callable[[Any], object]) -> Callable[[Any], object]:
         for index, (situation, value, right, *reason) in enumerate(situations):

@@ -1,7 +1,7 @@
-"""A cluster on both stages, described by shares: nodes have ten cores and 40 GiB, so one percent of a
-node is 100 millicores and 0.4 GiB.
+"""A cluster on both stages, with usage in percent of nodes.
 
-Everything goes through the pipeline of both stages as records. What they answer is kept by class.
+Nodes have ten cores and 40 GiB, so one percent is 100 millicores and 0.4 GiB. All input is applied to the
+stages as records, and outputs are kept by class.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ CPU, MEMORY = 100, 40 * 1024**3 // 100
 _DAY_MS = 86_400_000
 _TOPIC_BY_CLASS = {each: name for name, topic in TOPIC_BY_NAME.items() for each in topic.classes}
 
-#: Rounds by thresholds that act at once; nothing but a case's own settings holds pods back.
+#: Rounds by thresholds that evict pods in the first round, with as few gates as possible.
 MOVING = """
 mode: enforce
 plugins: {balance: [LowNodeLoad]}
@@ -64,12 +64,12 @@ migration:
   objectLimiters: {workload: {duration: 0s}}
   skipEvictionGates: [MaxMigratingPerWorkload, MaxUnavailablePerWorkload]
 """
-#: Placement by usage alone, and pods wait where the load of every node is too high.
+#: Placement by usage alone; pods wait if the load of every node is too high.
 LOAD_AWARE = "whenOverloaded: wait\nplugins: {score: [LoadAwareScheduling]}\n"
 
 
 def with_changes(document: str, changes: str) -> str:
-    """A policy document with the fields of another one; maps are merged, null removes a field."""
+    """Return a policy document with changed fields; maps are merged, null removes a field."""
 
     def merge(old: Any, new: Any) -> Any:
         if not isinstance(old, dict) or not isinstance(new, dict):
@@ -81,14 +81,14 @@ def with_changes(document: str, changes: str) -> str:
 
 
 def moving(changes: str = "") -> str:
-    """The policy of rounds, changed."""
+    """Return the policy `MOVING` with changes."""
     return with_changes(MOVING, changes)
 
 
 class Cluster:
-    """Nodes with what they use, and pods on them.
+    """Nodes with their usage, and pods on the nodes.
 
-    `nodes` gives the whole usage of each node in percent, pods included; None: it is not measured.
+    `nodes` has the CPU usage of each node in percent, including pods; None: the node is not measured.
     """
 
     def __init__(self, policy: str = "", **nodes: float | None) -> None:
@@ -97,10 +97,10 @@ class Cluster:
         self.answers: dict[type, list[Any]] = {}
         self.nodes: dict[str, NodeState] = {}
         self.used: dict[str, dict[str, float]] = {}
-        """Shares of what each node uses, by resource."""
+        """Usage of each node in percent, by resource."""
         self.metrics: dict[str, NodeMetric] = {}
         self.pods: dict[str, tuple[str, Pod, dict[str, float]]] = {}
-        """Node, pod and shares by uid, of pods that are measured."""
+        """Node, pod, and usage in percent, of measured pods by uid."""
         self._reporters: dict[str, Any] = {
             "pods": PodReporter(CLUSTER, ["loadstream"], Claims(), lambda: at(self.seconds)),
             **{path.rpartition("/")[2]: Objects(CLUSTER, kind) for path, kind in KINDS.items()},
@@ -113,7 +113,7 @@ class Cluster:
             self.node(name, used)
 
     def apply(self, *messages: Any, topic: str | None = None) -> list[Any]:
-        """Apply messages as one batch; returns what both stages answer."""
+        """Apply messages as one batch; return the outputs of both stages."""
         records = []
         for message in messages:
             name = topic or _TOPIC_BY_CLASS[type(message)]
@@ -125,12 +125,12 @@ class Cluster:
             self.answers.setdefault(type(output), []).append(output)
         return outputs
 
-    # --- what there is --------------------------------------------------------------------------
+    # --- nodes and pods -------------------------------------------------------------------------
 
     def node(
         self, name: str, cpu: float | None = None, memory: float | None = 10, **fields: Any
     ) -> None:
-        """A node; fields are those of its record, and shares of further resources in `used`."""
+        """Add a node with fields of its record, and usage of further resources in `used`."""
         used = fields.pop("used", {})
         self.nodes[name] = state = node(name, cpu="10", memory="40Gi", **fields)
         self.apply(state)
@@ -140,7 +140,7 @@ class Cluster:
     def pod(
         self, uid: str, node: str, cpu: float | None = None, *, memory: float = 1, **fields: Any
     ) -> Pod:
-        """A pod of a ReplicaSet that runs since yesterday; None: it is not measured."""
+        """Add a pod of a ReplicaSet that runs since yesterday. Without `cpu` it is not measured."""
         times = ("created_at_ms", "scheduled_at_ms", "initialized_at_ms")
         running = {"phase": "Running", "ready": True, "owners": controlled_by(uid), "node": node}
         yesterday = dict.fromkeys(times, START_MS - _DAY_MS)
@@ -151,9 +151,9 @@ class Cluster:
         return made
 
     def see(self, kind: str, found: dict[str, Any], cpu: float | None = None) -> list[Any]:
-        """An object as the API server writes it is seen by the watch; `kind` is that of its path.
+        """Let the watch report an object of the API server; return the outputs of the stages.
 
-        Returns what the stages answer. A pod on a node may be measured.
+        `kind` is the last part of the object's path. A pod with `cpu` is measured.
         """
         reporter = self._reporters[kind]
         records = list(reporter.report_object(reporter.key(found), found, None))
@@ -164,14 +164,14 @@ class Cluster:
         return [answer for topic, message in records for answer in self.apply(message, topic=topic)]
 
     def schedule(self, found: dict[str, Any]) -> str:
-        """A pod that waits for a node is seen; returns its node, or the outcome with its message."""
+        """Let the watch report a waiting pod; return its node, or the outcome with its message."""
         decisions = [
             each for each in self.see("pods", found) if isinstance(each, PlacementDecision)
         ]
         return describe(decisions[-1]) if decisions else "no decision"
 
     def end(self, uid: str) -> None:
-        """A pod is deleted, and no metric names it any more."""
+        """Delete a pod, also from metrics."""
         node, pod, used = self.pods.pop(uid)
         self.used[node] = {name: each - used.get(name, 0) for name, each in self.used[node].items()}
         self.apply(PodLifecycle(cluster=CLUSTER, event="deleted", pod=pod))
@@ -179,7 +179,7 @@ class Cluster:
     # --- time -----------------------------------------------------------------------------------
 
     def measure(self, *names: str) -> None:
-        """Nodes report what they use."""
+        """Send metrics of the named nodes, or of all measured nodes."""
         for name in names or self.used:
             self.metrics[name] = self.metric(name)
             self.apply(self.metrics[name])
@@ -199,7 +199,7 @@ class Cluster:
                       seconds=self.seconds, report_interval_ms=60_000)  # fmt: skip
 
     def minutes(self, count: int = 1, *, measured: bool = True) -> "Cluster":
-        """Time passes; nodes report, and a round is made each minute."""
+        """Advance the clock; in each minute, nodes send metrics and a round runs."""
         for _ in range(count):
             self.seconds += 60
             if measured:
@@ -208,7 +208,7 @@ class Cluster:
         return self
 
     def sample(self, node: str, seconds: float, cpu: float, **fields: Any) -> NodeUsage:
-        """A node's usage as its agent measures it, in percent."""
+        """Return a usage sample of a node with this percentage of CPU."""
         usage = {"cpu": round(cpu * CPU), "memory": 10 * MEMORY}
         fields = {"cluster": CLUSTER, "node": node, "usage": usage, **fields}
         return NodeUsage(sampled_at_ms=at(seconds), **fields)
@@ -216,22 +216,21 @@ class Cluster:
     # --- outcomes -------------------------------------------------------------------------------
 
     def of(self, kind: type) -> list[Any]:
-        """All answers of a class so far."""
+        """Return all outputs of a class so far."""
         return self.answers.get(kind, [])
 
     @property
     def round(self) -> RebalanceRound:
-        """The newest round."""
         newest: RebalanceRound = self.of(RebalanceRound)[-1]
         return newest
 
     def hot(self, node: str) -> HotNode | None:
-        """A hot node of the newest round."""
+        """Return a hot node of the newest round, or None."""
         found = [hot for pool in self.round.pools for hot in pool.hot if hot.node == node]
         return found[0] if found else None
 
     def moves(self) -> str:
-        """What leaves in the newest round: `a n1->n2`."""
+        """Return the moves of the newest round, such as `a n1->n2`."""
         verdicts = [
             f"{pod.pod.name} {hot.node}->{pod.target}"
             for pool in self.round.pools
@@ -242,7 +241,7 @@ class Cluster:
         return ", ".join(verdicts) or "none"
 
     def gate(self, uid: str = "") -> str:
-        """What stopped a pod in the newest round, or the first pod, node or pool that was stopped."""
+        """Return the gate of a pod in the newest round, or the first gate of any pod, node or pool."""
         for pool in self.round.pools:
             for hot in pool.hot:
                 for verdict in hot.pods:
@@ -255,13 +254,13 @@ class Cluster:
         return "not looked at" if uid else "nothing stopped"
 
     def commands(self) -> list[EvictionCommand]:
-        """Commands that are to be carried out."""
+        """Return all eviction commands that are not dry."""
         return [each for each in self.of(EvictionCommand) if not each.dry_run]
 
     def answer(
         self, command: EvictionCommand, result: Any, reason: str = "", **fields: Any
     ) -> None:
-        """The evictor reports what came of a command."""
+        """Report the outcome of a command, as the evictor does."""
         self.apply(
             CommandOutcome(
                 command_id=command.command_id, cluster=CLUSTER, command="evict", pod=command.pod,
@@ -271,16 +270,15 @@ class Cluster:
         )  # fmt: skip
 
     def last_report(self) -> str:
-        """Phase, reason and message of the newest report on a migration."""
+        """Return phase, reason and message of the newest migration status."""
         report: MigrationStatus = self.of(MigrationStatus)[-1]
         return f"{report.phase} {report.reason}: {report.message}"
 
     def place(self, pod: Pod) -> str:
-        """Ask for a node; returns it, or the outcome with its message."""
+        """Send a scheduling request; return the node, or the outcome with its message."""
         return describe(self.decide(pod))
 
     def decide(self, pod: Pod) -> PlacementDecision:
-        """Ask for a node."""
         request = SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=at(self.seconds))
         answers = self.apply(request)
         decisions = [each for each in answers if isinstance(each, PlacementDecision)]
@@ -289,11 +287,10 @@ class Cluster:
         return decisions[-1]
 
     def refusals(self) -> list[str]:
-        """Reasons of the records that were refused."""
         return [letter.reason for letter in self.of(DeadLetter)]
 
     def why_not(self, node: str) -> list[str]:
-        """The sentences of `cluster why-not --node`."""
+        """Return the sentences of `cluster why-not --node`."""
         evidence = Evidence(
             CLUSTER,
             at(self.seconds),
@@ -308,15 +305,14 @@ class Cluster:
 
 
 def describe(decision: PlacementDecision) -> str:
-    """The node of a decision, or its outcome and message."""
+    """Return the node of a decision, or its outcome and message."""
     return decision.node or f"{decision.outcome}: {decision.message}"
 
 
 def pod_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> dict[str, Any]:
-    """A pod as the API server writes it: on a node it runs since yesterday, else it waits.
+    """Return a pod as JSON of the API server: on a node it runs since yesterday, else it waits.
 
-    `fields` are those of its spec, but for `annotations`, `labels`, `owner` (kind and uid) and
-    `status`.
+    `fields` are fields of the spec, or `annotations`, `labels`, `owner` (kind and uid) and `status`.
     """
     annotations, labels = fields.pop("annotations", {}), fields.pop("labels", {})
     kind, uid = fields.pop("owner", ("ReplicaSet", name))
@@ -346,12 +342,12 @@ def pod_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> d
 
 
 def amounts(shares: Mapping[str, float]) -> dict[str, int]:
-    """Amounts of shares; those of other resources than CPU and memory are pieces."""
+    """Convert percentages to amounts; resources other than CPU and memory are amounts already."""
     units = {"cpu": CPU, "memory": MEMORY}
     return {name: round(share * units.get(name, 1)) for name, share in shares.items()}
 
 
 def make_pod(uid: str, cpu: str = "100m", **fields: Any) -> Pod:
-    """A pod of namespace default that loadstream places; its name is its uid."""
+    """Return a pod of namespace default that loadstream places; its name is its uid."""
     amounts = {"cpu": cpu, "memory": "100Mi"}
     return pod(uid, **{"scheduler": "loadstream", "containers": (container(amounts),), **fields})

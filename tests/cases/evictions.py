@@ -1,4 +1,4 @@
-"""What protects a pod from an eviction, and what an answer to an eviction comes to."""
+"""Protections of pods from evictions, and answers to evictions."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from tests.connectors.kubernetes.sinks.fake_server import FakeServer, failure
 from tests.connectors.ports.sink_contract import eviction
 from tests.streams.builders import tick
 
-#: What gates name, by which an outcome is shortened.
+#: Words of gates that replace the whole text of the gate in an outcome.
 _NAMED = (
     *(
         "do-not-disrupt",
@@ -27,7 +27,7 @@ _Object = tuple[str, dict[str, Any]]
 
 
 def judge(found: dict[str, Any], policy: str = "", *more: _Object) -> str:
-    """n1 is at 85 % by a pod, n2 at 20 %, and more objects are there: whether the pod leaves."""
+    """Return whether pod a leaves n1 at 85 % for n2 at 20 %, with further objects in the cluster."""
     cluster = Cluster(moving(policy), n1=85, n2=20)
     for kind, other in more:
         cluster.see(kind, other)
@@ -36,7 +36,7 @@ def judge(found: dict[str, Any], policy: str = "", *more: _Object) -> str:
 
 
 def kept(cluster: Cluster) -> str:
-    """`leaves`, or why pod a stays."""
+    """Return `leaves`, or why pod a stays."""
     gate = cluster.gate("a")
     if gate in ("leaves", "not looked at"):
         return gate if cluster.commands() or gate != "leaves" else cluster.last_report()

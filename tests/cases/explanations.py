@@ -1,4 +1,4 @@
-"""What people read: why nothing left a node."""
+"""Explanations why no pod left a node."""
 
 from tests.cases.case import case, cases
 from tests.cases.cluster import Cluster, moving

@@ -1,4 +1,4 @@
-"""All situations, in the order of their modules."""
+"""Imports all modules, which register their situations."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Metrics that lie or are missing, as both stages take them."""
+"""Wrong and missing metrics, on both stages."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ _GPU = "nvidia.com/gpu"
 
 
 def feed(cluster: Cluster, seconds: int, *samples: NodeUsage) -> None:
-    """Samples are written, and the clock ticks."""
+    """Apply samples and a clock tick."""
     cluster.seconds = seconds
     cluster.apply(*samples)
     cluster.apply(tick(seconds))
 
 
 def why(decision: PlacementDecision) -> list[str]:
-    """Why nodes were refused, most nodes first."""
+    """Return why nodes were refused, most frequent reason first."""
     return [each.reason.removeprefix("node(s) ") for each in decision.reasons]
 
 
@@ -289,7 +289,7 @@ def never_move_to_a_node_full_of_unknown_pods() -> str:
 
 
 def _idle_with_one_peak(peak: float, policy: str) -> Cluster:
-    """An idle node, measured every 10 s; one sample says `peak` percent."""
+    """Return an idle node that is measured every 10 s; one sample has `peak` percent."""
     cluster = Cluster(policy, n1=None, n2=None)
     for number in range(10):
         cluster.pod(f"p{number}", "n1")

@@ -1,4 +1,4 @@
-"""What pods count for, where they are placed, and in which order they wait."""
+"""Demand of pods, choice of nodes, and order of waiting pods."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.cases.case import case, cases
 from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
 from tests.streams.builders import container, tick
 
-# --- what a pod counts for -----------------------------------------------------------------------
+# --- demand of a pod -----------------------------------------------------------------------------
 
 
 @case("16", "32 cores at 60 %, threshold 65, 10 pods of 2 CPU in a second; compat: koordinator: 65.3 rounds to 65",
@@ -124,7 +124,7 @@ def warn_of_nothing_on_a_healthy_node() -> str:
 
 
 def _full(policy: str = "") -> Cluster:
-    """One node without room: a pod takes all of it."""
+    """Return a cluster of one node without room: a pod requests the whole node."""
     cluster = Cluster(policy, n1=5)
     cluster.pod("tenant", "n1", 5, containers=(container({"cpu": "9500m"}),))
     cluster.minutes()
@@ -132,7 +132,7 @@ def _full(policy: str = "") -> Cluster:
 
 
 def _seconds(cluster: Cluster, count: int) -> None:
-    """Each second the clock ticks, and every fifth what nodes use changes, which helps nobody."""
+    """Advance the clock by seconds. Every fifth second the usage changes, which frees no room."""
     for _ in range(count):
         cluster.seconds += 1
         if cluster.seconds % 5 == 0:
@@ -142,9 +142,9 @@ def _seconds(cluster: Cluster, count: int) -> None:
 
 
 def _first_placed(cluster: Cluster, known: int) -> str:
-    """Which pod gets a node within a minute, and whether within a second.
+    """Return which pod gets a node within a minute, and whether within a second.
 
-    `known` is how many decisions there were before room was freed.
+    `known` is the number of decisions before room was freed.
     """
     for second in range(1, 61):
         _seconds(cluster, 1)
@@ -181,7 +181,7 @@ def give_freed_room_to_the_oldest() -> str:
 
 
 def _nominated(cpu: str) -> dict[str, Any]:
-    """A pod of another scheduler, which is nominated to n1."""
+    """Return a pod of another scheduler that is nominated to n1."""
     return pod_object("theirs", cpu=cpu, schedulerName="default-scheduler", priority=1_000,
                       status={"nominatedNodeName": "n1"})  # fmt: skip
 
@@ -310,7 +310,7 @@ def place_on_avoided_nodes_last(key: str) -> str:
 
 
 def _place_beside(taint: Taint, **fields: Any) -> str:
-    """n1 is idle and has the taint, n2 is at 60 %."""
+    """Place a pod if n1 is idle with the taint, and n2 is at 60 %."""
     cluster = Cluster("", n2=60)
     cluster.node("n1", 5, taints=(taint,))
     cluster.minutes()

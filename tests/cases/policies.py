@@ -1,4 +1,4 @@
-"""Policy files, and configurations of other systems: one error per mistake, nothing half applied."""
+"""Errors and warnings of policy files, and of configurations of other systems."""
 
 from schemas.policy import PolicyError, read_policy
 from streams.placement.registry import KNOWN
@@ -13,7 +13,7 @@ from tests.connectors.policies.imports.harness import (
 
 
 def check(document: str, word: str) -> str:
-    """`error` or `warning` with the word that one names, else all that is said, or `accepted`."""
+    """Return `error` or `warning` with the word if a text has it, else with all texts; or `accepted`."""
     try:
         policy = read_policy(document, KNOWN)
     except PolicyError as error:

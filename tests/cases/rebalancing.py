@@ -1,4 +1,4 @@
-"""Who is hot, which pod leaves, and where it goes."""
+"""Hot nodes, evicted pods, and their targets."""
 
 from typing import Any
 
@@ -16,8 +16,10 @@ _WEB = {"labels": {"pool": "web"}}
 
 
 def make(policy: str, nodes: dict[str, Any], pods: dict[str, tuple[str, float]]) -> Cluster:
-    """A cluster after a round. Nodes are given by their share of CPU or the arguments of `node`, pods
-    by their node and share."""
+    """Return a cluster after a round.
+
+    Nodes are given by their CPU usage or the arguments of `node`, pods by their node and CPU usage.
+    """
     cluster = Cluster(policy)
     for name, node in nodes.items():
         cluster.node(name, **(node if isinstance(node, dict) else {"cpu": node}))
@@ -155,7 +157,7 @@ def count_pods_that_are_there() -> str:
     first = cluster.minutes().moves()
     _, pod, _ = cluster.pods.pop("a")
     cluster.apply(PodLifecycle(cluster=CLUSTER, event="deleted", pod=pod))
-    # The node's mean lags behind: its total is 76, its pods and the system part 50.
+    # The mean of the node is outdated: it is 76 %, but the pods and the system part use only 50 %.
     cluster.seconds += 60
     cluster.used["n1"] = {"cpu": 50, "memory": 10}
     metric = cluster.metric("n1")

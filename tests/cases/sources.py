@@ -1,4 +1,4 @@
-"""What usage sources make of the answers that they get."""
+"""Answers to usage sources, and the resulting samples."""
 
 import asyncio
 import tempfile
@@ -30,7 +30,7 @@ from tests.connectors.kubernetes.sources.harness import (
     read_all,
 )
 
-#: What a query answers: series with a value, a status, or none in time.
+#: Answer to a query: series with values, a status, or None: no answer in time.
 _Answer = list[tuple[dict[str, str], Any]] | int | None
 _T0 = 1_770_000_000_000
 
@@ -38,7 +38,7 @@ _T0 = 1_770_000_000_000
 def _ask(
     *polls: Mapping[str, _Answer], directory: Directory | None = None, **settings: Any
 ) -> tuple[list[list[NodeUsage] | SourceFailed], SourceReport]:
-    """Polls of a Prometheus 30 s apart, each with its answers by query: samples, or the failure."""
+    """Poll a Prometheus every 30 s, with these answers by query; return samples or failures."""
 
     async def run() -> tuple[list[list[NodeUsage] | SourceFailed], SourceReport]:
         answers: dict[str, _Answer] = {}
@@ -156,7 +156,7 @@ def go_on_without_one_query() -> str:
 
 
 def _kubelet(*scrapes: tuple[int, list[Any]]) -> list[str]:
-    """Rates of pod a in scrapes of /metrics/resource at these seconds, in millicores."""
+    """Return CPU rate and memory of pod a after each scrape of /metrics/resource."""
     settings = KubeletSettings.model_validate({"source": "kubelet_resource"})
     directory = directory_of({"n1": {"a": "uid-a"}})
     source = KubeletResource(settings, context(api_server("http://nowhere.invalid"), directory))

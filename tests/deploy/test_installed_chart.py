@@ -11,7 +11,7 @@ from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
-from simulation.control_plane.users import RIGHTS_MAX_S, write_kubeconfig
+from simulation.control_plane.users import RIGHTS_TIMEOUT_S, write_kubeconfig
 from tests.deploy.helm.chart import NAMESPACE, VALUES, crd, render
 
 _PRODUCTION = VALUES[1]
@@ -179,7 +179,7 @@ async def test_the_token_of_each_process_has_only_the_needed_rights(
             kubeconfig = tmp_path / duty
             write_kubeconfig(kubeconfig, control_plane.url, control_plane.certificate, token)
             async with ApiServer(access(kubeconfig)) as server:
-                async with asyncio.timeout(RIGHTS_MAX_S):
+                async with asyncio.timeout(RIGHTS_TIMEOUT_S):
                     while await _allowed(server, _NEEDED[duty]) != set(_NEEDED[duty]):
                         await asyncio.sleep(0.1)
                 refused = {*_REFUSED_TO_ALL, *_REFUSED[duty]} - set(_NEEDED[duty])

@@ -20,13 +20,13 @@ from connectors.brokers.server import KafkaServer
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process.local_ports import find_free_port
 from simulation.control_plane import cluster
-from simulation.control_plane.audit import judge, read
+from simulation.control_plane.audit import find_duplicates, read_audit_log
 from simulation.control_plane.server import ControlPlane
 from simulation.control_plane.users import write_kubeconfig
-from simulation.kubernetes_demo.runner import read_policy, write_sources
+from simulation.kubernetes_demo.runner import make_policy_record, write_sources
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import Loadstream
+from simulation.processes import LoadstreamProcess
 from tests import conftest
 from tests.deploy.helm.chart import NAMESPACE, find, render
 from tests.deploy.test_installed_chart import Installation, make_token
@@ -65,7 +65,7 @@ class _Manifests:
                     path = self.directory / account
                     write_kubeconfig(path, self.plane.url, self.plane.certificate, token)
 
-    def process(self, kind: str, name: str, *arguments: str) -> tuple[Loadstream, int]:
+    def process(self, kind: str, name: str, *arguments: str) -> tuple[LoadstreamProcess, int]:
         """Return the process of an object, not yet started, and its port; `arguments` are for Helm."""
         objects = render(self.values, *arguments, release=_RELEASE)
         (name,) = (e["metadata"]["name"] for e in objects if _matches(e, kind, name))
@@ -84,7 +84,7 @@ class _Manifests:
             _replace_mount(word, pod, container, objects, home).replace("=9102", f"={port}")
             for word in container["args"]
         ]
-        return Loadstream(home, tuple(words), settings), port
+        return LoadstreamProcess(home, tuple(words), settings), port
 
     async def run_job(self, name: str, *arguments: str) -> None:
         """Run a Job to its end."""
@@ -93,7 +93,7 @@ class _Manifests:
         await asyncio.to_thread(job.wait_for_end, _STARTED_S)
         assert job.ended_with == 0, job.describe_log()
 
-    async def start(self, component: str, *arguments: str) -> Loadstream:
+    async def start(self, component: str, *arguments: str) -> LoadstreamProcess:
         """Start the process of a component and wait until its probes succeed."""
         process, port = self.process("Deployment", component, *arguments)
         process.start()
@@ -128,7 +128,7 @@ def _replace_mount(
     return word
 
 
-def _kill(processes: Sequence[Loadstream]) -> None:
+def _kill(processes: Sequence[LoadstreamProcess]) -> None:
     for process in processes:
         process.kill()
 
@@ -146,7 +146,7 @@ async def _create_pods(server: ApiServer) -> None:
     await cluster.create_namespace(server, _PODS)
     for number in itertools.count():
         requests = {"cpu": "10m", "memory": "16Mi"}
-        pod = cluster.pod(f"pod-{number}", requests=requests)
+        pod = cluster.make_pod(f"pod-{number}", requests=requests)
         await cluster.create_pods(server, _PODS, [pod])
         await asyncio.sleep(1)
 
@@ -170,7 +170,7 @@ def _write_values(path: Path, plane: ControlPlane, kafka: KafkaServer) -> Path:
             _CLUSTER: {
                 "bind": True,
                 "evict": True,
-                "policy": read_policy().document.replace("mode: enforce", "mode: observe"),
+                "policy": make_policy_record().document.replace("mode: enforce", "mode: observe"),
                 "sources": write_sources(path.with_name("sources"), plane).read_text("utf-8"),
             }
         },
@@ -194,7 +194,7 @@ async def test_hot_nodes_are_relieved_when_the_policy_enforces_and_a_rollout_rep
         values = _write_values(tmp_path / "values.yaml", plane, kafka)
         manifests = _Manifests(tmp_path, plane, values)
         server = plane.api()
-        processes: list[Loadstream] = []
+        processes: list[LoadstreamProcess] = []
         stack.callback(_kill, processes)
         try:
             await manifests.apply_rights(server)
@@ -223,16 +223,16 @@ async def test_hot_nodes_are_relieved_when_the_policy_enforces_and_a_rollout_rep
             rollout: list[asyncio.Task[None]] = []
             enforced: list[asyncio.Task[None]] = []
             enforcing = tmp_path / "enforce.yaml"
-            enforcing.write_text(read_policy().document, encoding="utf-8")
+            enforcing.write_text(make_policy_record().document, encoding="utf-8")
 
             def show(snapshot: Snapshot, observed: Observations) -> None:
                 print(
-                    f"{snapshot.at_s:4.0f} s {snapshot.step}: {snapshot.bound} bound, {dict(observed.outcomes)}"
+                    f"{snapshot.at_s:4.0f} s {snapshot.step}: {snapshot.bound_pods} bound, {dict(observed.outcomes)}"
                 )
-                if snapshot.bound and not rollout:
+                if snapshot.bound_pods and not rollout:
                     rollout.append(asyncio.create_task(upgrade_and_roll_back()))
-                if observed.dry and not enforced:
-                    assert observed.commanded == 0
+                if observed.dry_run_commands and not enforced:
+                    assert observed.eviction_commands == 0
                     change = ("--set-file", f"clusters.{_CLUSTER}.policy={enforcing}")
                     enforced.append(asyncio.create_task(manifests.run_job("policy", *change)))
 
@@ -242,12 +242,12 @@ async def test_hot_nodes_are_relieved_when_the_policy_enforces_and_a_rollout_rep
             await asyncio.gather(*rollout, *enforced)
         finally:
             await server.close()
-        log = read(plane.audit_log)
+        log = read_audit_log(plane.audit_log)
     assert replaced == [*_ORDER, *_ORDER]
     assert demo_run.problems == []
     assert len(enforced) == 1
-    assert judge(log.pods) == []
-    assert demo_run.snapshots[-1].bound == _SIZE.pods
+    assert find_duplicates(log.pods) == []
+    assert demo_run.snapshots[-1].bound_pods == _SIZE.pods
     account = f"system:serviceaccount:{NAMESPACE}:{_RELEASE}"
-    assert log.by_user("bindings").keys() == {f"{account}-bind"}
-    assert log.by_user("evictions").keys() == {f"{account}-evict"}
+    assert log.count_by_user("bindings").keys() == {f"{account}-bind"}
+    assert log.count_by_user("evictions").keys() == {f"{account}-evict"}

@@ -40,16 +40,16 @@ def test_a_metric_has_the_size_of_the_page_on_sizing() -> None:
     def journal_size(*records: InputRecord) -> int:
         return sum(map(len, encode_batch(0, JournalPosition(), records, cluster.apply(records))))
 
-    (node,) = messages.node_states(1)
+    (node,) = messages.make_node_states(1)
     journal_size(
         record("node-state", node.cluster, encode(node)),
         *(
             record("pod-lifecycle", node.cluster, encode(message))
-            for message in messages.running_pods(1, 30)
+            for message in messages.make_running_pods(1, 30)
         ),
     )
     sizes: list[tuple[int, int]] = []
-    for sample in messages.usage_samples(1, _SAMPLES, 30):
+    for sample in messages.make_usage_samples(1, _SAMPLES, 30):
         at_ms = sample.sampled_at_ms
         usage = record("node-usage", f"{sample.cluster}/{sample.node}", encode(sample), at_ms)
         for metric in aggregate.apply([usage]).outputs:

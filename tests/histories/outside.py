@@ -15,7 +15,7 @@ from connectors.ports.sink import DONE, Attempt, Sink, SinkError
 from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from schemas.topics.codec import decode
-from simulation.cluster.at_once import run_at_once
+from simulation.cluster.coroutines import run_coroutine
 from tests.histories.failure import require
 from tests.histories.log import Log
 from tests.histories.valid_events import write
@@ -254,7 +254,7 @@ class BinderAndEvictor:
                         self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
-        outcome = run_at_once(self._rules.carry_out(command))
+        outcome = run_coroutine(self._rules.carry_out(command))
         if outcome is not None and not self._faults.strikes("outcomes are not reported"):
             self._reported.append(outcome.command_id)
             self._log.send("command-outcomes", outcome, self._world.now_ms)

@@ -25,7 +25,7 @@ async def test_missing_rights_and_requirements_of_pods_are_reported(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-    pods = [cluster.pod("a"), cluster.pod("b", topologySpreadConstraints=[spread])]
+    pods = [cluster.make_pod("a"), cluster.make_pod("b", topologySpreadConstraints=[spread])]
     async with control_plane.api() as server:
         await cluster.create_pods(server, namespace, pods)
     binder = str(control_plane.kubeconfig("loadstream-bind"))

@@ -23,7 +23,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.storage.tables import WINDOWS, kind_of_key
 from schemas.topics.partitions import partition_for
 from simulation.cluster.cluster import Eviction, Observer, SimulatedCluster
-from simulation.cluster.connected import ConnectedCluster
+from simulation.cluster.connected_cluster import ConnectedCluster
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.machines import Machine
 from tests.conftest import RunningBroker

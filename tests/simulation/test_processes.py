@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from simulation.processes import Loadstream, ProcessDied, make_worker, run_processes
+from simulation.processes import LoadstreamProcess, ProcessDied, make_worker, run_processes
 from tests.conftest import eventually
 
 
-def _has_ended(process: Loadstream) -> bool:
+def _has_ended(process: LoadstreamProcess) -> bool:
     return process.pid is None
 
 

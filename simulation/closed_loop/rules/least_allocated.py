@@ -17,7 +17,7 @@ DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])
 _Integers = NDArray[np.int64]
 
 
-def least_allocated(request: Array, view: NodesView) -> _Integers:
+def score_least_allocated(request: Array, view: NodesView) -> _Integers:
     """Return the mean free percentage of CPU and memory with the pod, from 0 to 100; shape (nodes,).
 
     Percentages and mean are rounded down. `request` has the shape (2,).
@@ -25,13 +25,15 @@ def least_allocated(request: Array, view: NodesView) -> _Integers:
     pod_request = np.where(request == 0, DEFAULT_REQUEST, request)
     capacity = view.allocatable.astype(np.int64)
     free = capacity - (view.requested + pod_request).astype(np.int64)
-    exists = capacity != 0
-    shares = np.where(free >= 0, free * 100 // np.where(exists, capacity, 1), 0)
-    scores: _Integers = (shares * exists).sum(axis=1) // np.maximum(exists.sum(axis=1), 1)
+    has_capacity = capacity != 0
+    shares = np.where(free >= 0, free * 100 // np.where(has_capacity, capacity, 1), 0)
+    scores: _Integers = (shares * has_capacity).sum(axis=1) // np.maximum(
+        has_capacity.sum(axis=1), 1
+    )
     return scores
 
 
-def balanced_allocation(request: Array, view: NodesView) -> _Integers:
+def score_balanced_allocation(request: Array, view: NodesView) -> _Integers:
     """Score how the pod changes the difference between the requested shares of CPU and memory.
 
     Returns 75 if the difference stays, up to 100 if it shrinks, down to 50 if it grows, and 0 for a pod
@@ -39,11 +41,11 @@ def balanced_allocation(request: Array, view: NodesView) -> _Integers:
     """
     if not request.any():
         return np.zeros(view.pods.size, dtype=np.int64)
-    new_evenness = _evenness(view.requested + request, view.allocatable)
-    return 50 + (50 + new_evenness - _evenness(view.requested, view.allocatable)) // 2
+    new_evenness = _compute_evenness(view.requested + request, view.allocatable)
+    return 50 + (50 + new_evenness - _compute_evenness(view.requested, view.allocatable)) // 2
 
 
-def _evenness(requested: Array, allocatable: Array) -> _Integers:
+def _compute_evenness(requested: Array, allocatable: Array) -> _Integers:
     """Return 100 minus the standard deviation of the two shares in percent; shape (nodes,)."""
     has_capacity = allocatable != 0
     shares = np.minimum(requested / np.where(has_capacity, allocatable, 1.0), 1.0)
@@ -52,5 +54,5 @@ def _evenness(requested: Array, allocatable: Array) -> _Integers:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    scores = least_allocated(request, view) + balanced_allocation(request, view)
+    scores = score_least_allocated(request, view) + score_balanced_allocation(request, view)
     return choose_best(scores, find_nodes_with_room(request, view), random)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
 
-def risk_scores(
+def score_resources(
     mean: Array,
     deviation: Array,
     request: Array,
@@ -49,13 +49,13 @@ def risk_scores(
     return np.where(has_capacity & ~np.isnan(mean), (1 - (mu + sigma) / 2) * 100, 0.0)
 
 
-def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
+def score_nodes(request: Array, view: NodesView) -> NDArray[np.int64]:
     """Return the score of each node from 0 to 100; shape (nodes,)."""
-    scores = risk_scores(view.measured, view.deviation, request, view.allocatable)
+    scores = score_resources(view.measured, view.deviation, request, view.allocatable)
     both_measured = ~np.isnan(view.measured).any(axis=1)
     total: Array = np.where(both_measured, scores.min(axis=1), scores.max(axis=1))
     return np.floor(total + 0.5).astype(np.int64)
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    return choose_best(node_scores(request, view), find_nodes_with_room(request, view), random)
+    return choose_best(score_nodes(request, view), find_nodes_with_room(request, view), random)

@@ -34,21 +34,16 @@ DEFAULT_MILLICORES = 1000.0
 TARGET_PERCENT = 40.0
 
 
-def packing_score(percent: Array, target: float = TARGET_PERCENT) -> NDArray[np.int64]:
-    """Score expected usages in percent, from 0 to 100; shape (nodes,).
-
-    Args:
-        percent: expected usage, at least 0; shape (nodes,).
-        target: in percent, above 0 and below 100.
-    """
-    below = (100 - target) * percent / target + target
-    above = target * (100 - percent) / (100 - target)
-    score = np.where(percent <= target, below, np.maximum(above, 0.0))
+def score_percent(percent: Array) -> NDArray[np.int64]:
+    """Score expected usages of at least 0 percent, from 0 to 100; shape (nodes,)."""
+    below = (100 - TARGET_PERCENT) * percent / TARGET_PERCENT + TARGET_PERCENT
+    above = TARGET_PERCENT * (100 - percent) / (100 - TARGET_PERCENT)
+    score = np.where(percent <= TARGET_PERCENT, below, np.maximum(above, 0.0))
     # Go rounds halves away from 0; numpy rounds them to the even number.
     return np.floor(score + 0.5).astype(np.int64)
 
 
-def expected_percent(request: Array, view: NodesView) -> Array:
+def compute_expected_percent(request: Array, view: NodesView) -> Array:
     """Return the expected CPU usage of each node with the pod, in percent; shape (nodes,).
 
     The usage is nan for a node that is not measured, and 0 for a node without CPU. `request` has the
@@ -62,7 +57,7 @@ def expected_percent(request: Array, view: NodesView) -> Array:
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-    percent = expected_percent(request, view)
+    percent = compute_expected_percent(request, view)
     measured = ~np.isnan(view.measured[:, CPU])
-    scores = np.where(measured, packing_score(np.where(measured, percent, 0.0)), 0)
+    scores = np.where(measured, score_percent(np.where(measured, percent, 0.0)), 0)
     return choose_best(scores, find_nodes_with_room(request, view), random)

@@ -20,14 +20,14 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.kubernetes.api.server import ApiServer
-from simulation.control_plane.audit import judge, read
+from simulation.control_plane.audit import find_duplicates, read_audit_log
 from simulation.control_plane.server import ControlPlane
-from simulation.kubernetes_demo import load
-from simulation.kubernetes_demo.runner import make_processes, read_policy
+from simulation.kubernetes_demo import cluster
+from simulation.kubernetes_demo.runner import make_policy_record, make_processes
 from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
 from simulation.kubernetes_demo.summary import summarize
 from simulation.kubernetes_demo.topic_client import TopicClient
-from simulation.processes import Loadstream, run_processes
+from simulation.processes import LoadstreamProcess, run_processes
 from tests import conftest
 
 AWAY_S = 20.0
@@ -48,7 +48,7 @@ class Fault:
     done: bool = False
 
 
-def kill(process: Loadstream, active: str = "this process is active") -> Act:
+def kill(process: LoadstreamProcess, active: str = "this process is active") -> Act:
     """Kill the process with SIGKILL, restart it, and wait until it works again.
 
     A process that starts without a broker exits, and Kubernetes would restart it; this test has no
@@ -90,7 +90,7 @@ def broker_again(kafka: KafkaServer) -> Act:
 
 
 def bound(count: int) -> Callable[[Snapshot, Observations], bool]:
-    return lambda snapshot, observed: snapshot.bound >= count
+    return lambda snapshot, observed: snapshot.bound_pods >= count
 
 
 def evicted(count: int) -> Callable[[Snapshot, Observations], bool]:
@@ -107,8 +107,8 @@ class Faults:
     def snapshot(self, snapshot: Snapshot, observed: Observations) -> None:
         """Cause the next fault that is due, when the previous fault is over."""
         print(
-            f"{snapshot.at_s:5.0f} s {snapshot.step}: {len(observed.cpu)} measured, {snapshot.bound} of "
-            f"{len(snapshot.pods)} bound, {len(snapshot.hot)} hot, {dict(observed.outcomes)}"
+            f"{snapshot.at_s:5.0f} s {snapshot.step}: {len(observed.cpu)} measured, {snapshot.bound_pods} of "
+            f"{len(snapshot.pods)} bound, {len(snapshot.hot_nodes)} hot, {dict(observed.outcomes)}"
         )
         if self._under_way is not None:
             if not self._under_way.done():
@@ -132,13 +132,13 @@ class Faults:
                 await fault.do()
 
 
-async def _wait_for_pods(server: ApiServer) -> list[load.DemoPod]:
+async def _wait_for_pods(server: ApiServer) -> list[cluster.DemoPod]:
     """Wait until all pods have a node; return the pods, also after a timeout, since the rounds continue
     and may just have evicted a pod.
     """
     deadline_s = time.monotonic() + SETTLED_S
     while True:
-        pods = await load.list_pods(server)
+        pods = await cluster.list_pods(server)
         whole = len(pods) == SIZE.pods and all(pod.node for pod in pods)
         if whole or time.monotonic() > deadline_s:
             return pods
@@ -163,7 +163,7 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
         )
         worker, watch, collect, bind, evict = processes
         client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
-        client.send("policies", read_policy())
+        client.send("policies", make_policy_record())
         faults = Faults(
             [
                 Fault("binder killed", bound(100), kill(bind)),
@@ -180,12 +180,12 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
             await demo_run.run()
             await faults.over()
             pods = await _wait_for_pods(server)
-        log = read(plane.audit_log)
+        log = read_audit_log(plane.audit_log)
     summed = summarize(demo_run, log)
     print("\n".join([*summed.lines, *summed.problems]))
     assert [fault.name for fault in faults.faults if not fault.done] == []
     assert summed.problems == ()
-    assert judge(log.pods) == []
+    assert find_duplicates(log.pods) == []
     assert (len(pods), [pod.name for pod in pods if not pod.node]) == (SIZE.pods, [])
     assert demo_run.protected <= {pod.uid for pod in pods}
     assert demo_run.observed.outcomes["evict", "done"] >= 2

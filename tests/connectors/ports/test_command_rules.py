@@ -19,7 +19,7 @@ from connectors.ports.sink import DONE, Attempt, Sink, SinkError
 from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
-from simulation.cluster.at_once import run_at_once
+from simulation.cluster.coroutines import run_coroutine
 from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, decision, eviction
 
 
@@ -71,10 +71,10 @@ def test_a_cluster_that_fails_is_an_outcome_and_the_command_is_not_tried_again(
 ) -> None:
     sink = _Sink(failure)
     rules = CommandRules(CLUSTER, sink, NOW_MS)
-    outcome = run_at_once(rules.carry_out(decision(_pod("a"), "n")))
+    outcome = run_coroutine(rules.carry_out(decision(_pod("a"), "n")))
     assert outcome is not None
     assert (outcome.result, outcome.reason) == ("failed", str(failure))
-    assert run_at_once(rules.carry_out(decision(_pod("a"), "n"))) is None
+    assert run_coroutine(rules.carry_out(decision(_pod("a"), "n"))) is None
     assert len(sink.asked) == 1
 
 
@@ -82,7 +82,7 @@ def test_a_cluster_that_fails_is_an_outcome_and_the_command_is_not_tried_again(
 def test_a_decision_that_places_no_pod_is_not_carried_out(outcome: str) -> None:
     sink = _Sink()
     command = decision(_pod("a"), "n", outcome=outcome)
-    assert run_at_once(CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)) is None
+    assert run_coroutine(CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)) is None
     assert sink.asked == []
     assert sink.explained == [command.decision_id]
 
@@ -224,7 +224,7 @@ async def test_a_waiting_retry_does_not_block_other_pods() -> None:
 def test_commands_of_another_cluster_are_not_carried_out() -> None:
     sink = _Sink()
     rules = CommandRules("another", sink, NOW_MS)
-    assert run_at_once(rules.carry_out(eviction(_pod("a"), "n"))) is None
+    assert run_coroutine(rules.carry_out(eviction(_pod("a"), "n"))) is None
     assert sink.asked == []
 
 
@@ -233,7 +233,7 @@ def test_time_is_the_time_of_the_log_and_does_not_go_back() -> None:
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     rules.advance_clock(NOW_MS + MINUTE_MS)
     rules.advance_clock(NOW_MS)
-    outcome = run_at_once(rules.carry_out(eviction(_pod("a"), "n")))
+    outcome = run_coroutine(rules.carry_out(eviction(_pod("a"), "n")))
     assert outcome is not None
     assert (outcome.result, outcome.happened_at_ms) == ("expired", NOW_MS + MINUTE_MS)
     assert sink.asked == []
@@ -244,7 +244,7 @@ def test_a_single_tick_from_the_future_expires_commands_only_briefly() -> None:
     rules.advance_clock(NOW_MS + 365 * 1440 * MINUTE_MS)
     for second in range(1, TICKS_BEHIND + 1):
         rules.advance_clock(NOW_MS + 1000 * second)
-    outcome = run_at_once(rules.carry_out(eviction(_pod("a"), "n")))
+    outcome = run_coroutine(rules.carry_out(eviction(_pod("a"), "n")))
     assert outcome is not None
     assert (outcome.result, outcome.happened_at_ms) == ("done", NOW_MS + 1000 * TICKS_BEHIND)
 
@@ -315,7 +315,7 @@ def test_commands_reported_before_a_restart_are_not_repeated() -> None:
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     command = eviction(_pod("a"), "n")
     rules.remember(command.command_id)
-    assert run_at_once(rules.carry_out(command)) is None
+    assert run_coroutine(rules.carry_out(command)) is None
     assert sink.asked == []
 
 
@@ -326,7 +326,7 @@ def test_ids_are_forgotten_after_the_longest_delivery_delay(
     rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
 
     def result(name: str) -> str | None:
-        outcome = run_at_once(rules.carry_out(decision(_pod(name), "n", expires_at_ms=None)))
+        outcome = run_coroutine(rules.carry_out(decision(_pod(name), "n", expires_at_ms=None)))
         return outcome.result if outcome else None
 
     assert [result("a"), result("b"), result("c")] == ["done", "done", "refused"]
@@ -351,7 +351,7 @@ def test_each_command_has_at_most_one_attempt_and_one_outcome(
         rules.advance_clock(rules.now_ms + minutes * MINUTE_MS // 2)
         pod = _pod(str(number))
         command = eviction(pod, "n", dry_run=dry) if evicts else decision(pod, "n")
-        outcome = run_at_once(rules.carry_out(command))
+        outcome = run_coroutine(rules.carry_out(command))
         if outcome is not None:
             reported.append(outcome.command_id)
             assert (outcome.result == "done") == (outcome.command_id in sink.asked)

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation.closed_loop.contenders import UnknownContender, list_contenders, make_contenders
+from simulation.closed_loop.contenders import UnknownContender, list_contenders, make_factories
 from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.stage_contender import StageContender
-from streams.in_process.pipeline import LocalPipeline
 
 
 def test_policies_and_rules_are_found_by_their_names() -> None:
@@ -15,7 +14,7 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
     assert {"loadstream", "koordinator-lownodeload-75", "least-allocated", "random-choice"} <= set(
         available
     )
-    built = {name: make() for name, make in make_contenders(available, [], LocalPipeline).items()}
+    built = {name: factory.make() for name, factory in make_factories(available, []).items()}
     assert [one.name for one in built.values()] == list(available)
     assert isinstance(built["loadstream"], StageContender)
     assert isinstance(built["least-allocated"], RuleContender)
@@ -30,17 +29,15 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
         ("plugins: {balance: []}\n", ""),
     ],
 )
-def test_a_policy_with_dry_evictions_has_a_remark(text: str, why: str, tmp_path: Path) -> None:
+def test_a_policy_with_dry_evictions_has_a_warning(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
-    remark = make_contenders([], [file], LocalPipeline)["mine"].remark
-    assert remark.startswith(f"mine: {why}, so its evictions are dry" if why else "")
-    assert bool(remark) is bool(why)
-    assert not any(
-        one.remark for one in make_contenders(list_contenders(), [], LocalPipeline).values()
-    )
+    warning = make_factories([], [file])["mine"].warning
+    assert warning.startswith(f"mine: {why}, so its evictions are dry" if why else "")
+    assert bool(warning) is bool(why)
+    assert not any(one.warning for one in make_factories(list_contenders(), []).values())
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_known_names() -> None:
     with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
-        make_contenders(["mine"], [], LocalPipeline)
+        make_factories(["mine"], [])

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.comparison import compare
-from simulation.closed_loop.contenders import ContenderFactory, make_contenders
+from simulation.closed_loop.contenders import ContenderFactory, make_factories
 from simulation.closed_loop.finished_runs import FinishedRuns, Task, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import SequentialRuns
 from simulation.closed_loop.traces import model_traces
-from streams.in_process.pipeline import LocalPipeline
 
 _SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
 _TRACES = model_traces()
@@ -24,12 +23,8 @@ def _open_runs(directory: Path, version: str = "1", definition: str = "rule") ->
 
 
 def _compare(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = None) -> object:
-    of = (
-        make_contenders(["random-choice"], [], LocalPipeline)
-        if make is None
-        else {"random-choice": make()}
-    )
-    runs = SequentialRuns([_TRACES], of, lambda _: None, lambda: 0.0)
+    factories = {"random-choice": make()} if make else make_factories(["random-choice"], [])
+    runs = SequentialRuns([_TRACES], factories, lambda _: None, lambda: 0.0)
     return compare([_SMALL], ["model"], [3], ["random-choice"], (), runs, kept)
 
 

@@ -22,7 +22,7 @@ def recorded(drawn: Scenario, shares: np.ndarray) -> Recorder:
     for minute, line in enumerate(shares):
         demand = capacity * line[:, np.newaxis]
         at_ms = drawn.measured_ms + minute * MINUTE_MS
-        recorder.minute(Moment(at_ms, np.array([]), np.empty((0, 2)), demand, demand))
+        recorder.record_minute(Moment(at_ms, np.array([]), np.empty((0, 2)), demand, demand))
     return recorder
 
 
@@ -40,7 +40,7 @@ def test_hot_minutes_are_counted_above_the_share_and_not_at_it() -> None:
     drawn = scenario()
     shares = flat(drawn, 30)
     shares[3, 0], shares[4, 0], shares[5, 1], shares[6, 1] = 0.7501, 0.75, 0.81, 1.01
-    figures = recorded(drawn, shares).result({}).figures
+    figures = recorded(drawn, shares).compute_result({}).figures
     assert figures["hot_cpu_minutes"] == 3
     assert figures["hot_memory_minutes"] == 2
     assert figures["over_capacity_minutes"] == 1
@@ -52,8 +52,8 @@ def test_nothing_counts_before_the_cluster_is_filled() -> None:
     recorder = recorded(drawn, flat(drawn, 5))
     nothing = np.full((len(drawn.machines), 2), 1e18)
     early = Moment(drawn.measured_ms - 1, np.array([]), np.empty((0, 2)), nothing, nothing)
-    recorder.minute(early)
-    assert recorder.result({}).figures["hot_cpu_minutes"] == 0
+    recorder.record_minute(early)
+    assert recorder.compute_result({}).figures["hot_cpu_minutes"] == 0
 
 
 def test_hot_minutes_by_capacity_weigh_a_node_by_its_share_of_the_mean_node() -> None:
@@ -62,10 +62,10 @@ def test_hot_minutes_by_capacity_weigh_a_node_by_its_share_of_the_mean_node() ->
     shares[3:5, 0] = shares[7, 1] = _HOT
     millicores = np.array([node.millicores for node in drawn.machines])
     expected = (2 * millicores[0] + millicores[1]) / millicores.mean()
-    figures = recorded(drawn, shares).result({}).figures
+    figures = recorded(drawn, shares).compute_result({}).figures
     assert figures["hot_cpu_weighted_minutes"] == pytest.approx(expected, abs=0.05)
     shares[:] = _HOT
-    figures = recorded(drawn, shares).result({}).figures
+    figures = recorded(drawn, shares).compute_result({}).figures
     assert figures["hot_cpu_weighted_minutes"] == figures["hot_cpu_minutes"]
 
 
@@ -75,7 +75,7 @@ def test_a_pod_that_is_evicted_again_within_an_hour_has_bounced() -> None:
     evict(recorder, drawn, 6, node=0, plan=1)
     evict(recorder, drawn, 60, node=1, plan=1)
     evict(recorder, drawn, 180, node=2, plan=1)
-    figures = recorder.result({}).figures
+    figures = recorder.compute_result({}).figures
     assert (figures["evictions"], figures["bounces"]) == (3, 1)
 
 
@@ -91,7 +91,7 @@ def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
     recorder.on_eviction(Eviction(plan.pod, node, at_ms - MINUTE_MS, again))
     recorder.on_request(again)
     recorder.on_pod_event(PodEvent(at_ms, "bound", again.pod.model_copy(update={"node": node})))
-    assert recorder.result({}).figures["bounces"] == bounces
+    assert recorder.compute_result({}).figures["bounces"] == bounces
 
 
 def test_a_pod_waits_from_its_request_to_its_binding_or_to_the_end() -> None:
@@ -102,7 +102,7 @@ def test_a_pod_waits_from_its_request_to_its_binding_or_to_the_end() -> None:
     recorder.on_request(second)
     bound = first.pod.model_copy(update={"node": drawn.machines[0].name})
     recorder.on_pod_event(PodEvent(drawn.measured_ms + 2 * MINUTE_MS, "bound", bound))
-    figures = recorder.result({}).figures
+    figures = recorder.compute_result({}).figures
     assert figures["waiting_pods"] == 1
     assert figures["placed_pods"] == 1
     assert figures["waiting_pod_minutes"] == pytest.approx(2 + 30)
@@ -116,6 +116,6 @@ def test_a_prediction_is_compared_with_the_demand_of_five_minutes_later() -> Non
         share = np.array([[_HOT if minute == PREDICTED_MINUTES else _COLD], [_COLD]])
         at_ms = drawn.measured_ms + minute * MINUTE_MS
         moment = Moment(at_ms, np.array([]), np.empty((0, 2)), share * capacity, share * capacity)
-        recorder.minute(moment, [0.2, 0.0])
-    bins = [item for item in recorder.result({}).predictions if item.predictions]
+        recorder.record_minute(moment, [0.2, 0.0])
+    bins = [item for item in recorder.compute_result({}).predictions if item.predictions]
     assert bins == [PredictionBin(2, 0.0, 0), PredictionBin(2, 0.4, 1)]

@@ -53,7 +53,7 @@ def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
             reported_ms[node] = now_ms - lag_ms
         missing = np.zeros((len(reported_ms), 2))
         for node, machine in enumerate(world.scenario.machines):
-            for running in world.cluster.kubelets.pods_on(machine.name):
+            for running in world.cluster.kubelets.list_pods_on(machine.name):
                 before_ms = reported_ms[node] - (running.pod.scheduled_at_ms or 0)
                 between += (
                     20_000 <= before_ms < 60_000

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from simulation.closed_loop.contenders import make_contenders
+from simulation.closed_loop.contenders import make_factories
 from simulation.closed_loop.finished_runs import Run, Task
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import ParallelRuns, RunDied, Runs, SequentialRuns
 from simulation.closed_loop.traces import model_traces
-from streams.in_process.pipeline import LocalPipeline
 from tests.conftest import eventually
 
 _NAMES = ("least-allocated", "loadstream")
@@ -41,7 +40,7 @@ def _figures(runs: Runs) -> dict[Task, Run]:
 
 @pytest.mark.slow
 def test_each_run_is_the_same_in_a_separate_process() -> None:
-    in_turn = SequentialRuns([_TRACES], make_contenders(_NAMES, (), LocalPipeline), _ignore)
+    in_turn = SequentialRuns([_TRACES], make_factories(_NAMES, ()), _ignore)
     assert _figures(_side_by_side(2)) == _figures(in_turn)
 
 

@@ -35,7 +35,7 @@ def test_the_mean_demand_is_the_requested_load(load: float) -> None:
     sums = []
     for now_ms in range(begin_ms, end_ms, 1000 * STEP_S):
         alive = np.flatnonzero((at_ms <= now_ms) & (now_ms < at_ms + life_ms))
-        sums.append(drawn.demands.cpu(alive, now_ms).sum())
+        sums.append(drawn.demands.compute_cpu(alive, now_ms).sum())
     cores = sum(machine.millicores for machine in drawn.machines)
     assert np.mean(sums) / cores == pytest.approx(load)
 
@@ -80,7 +80,7 @@ def test_demand_is_highest_at_the_noon_of_the_owner_and_lowest_at_its_midnight(
     drawn = draw_scenario(parameters, 0, flat)
     times = np.arange(0, 24 * HOUR_MS, HOUR_MS // 4)
     pods = np.arange(200)
-    hourly = drawn.demands.cpu(pods[:, np.newaxis], times[np.newaxis, :])
+    hourly = drawn.demands.compute_cpu(pods[:, np.newaxis], times[np.newaxis, :])
     assert (hourly.max(axis=1) / hourly.min(axis=1)) == pytest.approx(3.0, rel=0.01)
     noons = np.unique(times[hourly.argmax(axis=1)] / HOUR_MS)
     assert 12 - spread_hours / 2 <= noons.min() <= noons.max() <= 12 + spread_hours / 2
@@ -90,7 +90,9 @@ def test_demand_is_highest_at_the_noon_of_the_owner_and_lowest_at_its_midnight(
 def test_steps_of_the_trace_are_not_interpolated() -> None:
     drawn = scenario()
     times = np.arange(0, 3600, 10) * 1000
-    demand = np.array([drawn.demands.cpu(np.array([0]), int(now_ms))[0] for now_ms in times])
+    demand = np.array(
+        [drawn.demands.compute_cpu(np.array([0]), int(now_ms))[0] for now_ms in times]
+    )
     changes = np.flatnonzero(np.diff(demand))
     assert len(changes) > 3
     assert set(np.diff(changes) % (STEP_S // 10)) == {0}

@@ -61,7 +61,7 @@ def test_evictions_respect_budgets_and_replacements_request_a_node() -> None:
     assert all(command.replacement is not None for command in seen.seen)
     # The budget allows one disruption, so the other pods must stay.
     assert set(seen.healthy_left) == {0}
-    assert ours.complaints == []
+    assert ours.dead_letters == []
 
 
 def test_a_policy_that_observes_evicts_nobody() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from simulation.closed_loop.scenario import BEGIN_MS
-from simulation.closed_loop.stage_contender import Samples
+from simulation.closed_loop.stage_contender import SampleBuilder
 from simulation.closed_loop.system_usage import (
     COLUMNS,
     STEP_S,
@@ -82,7 +82,7 @@ def test_the_requested_load_includes_system_usage() -> None:
     assert drawn.system is not None
     times = range(drawn.measured_ms - BEGIN_MS, drawn.end_ms - BEGIN_MS, 1000 * STEP_S)
     capacity = sum(machine.millicores for machine in drawn.machines)
-    share = np.mean([drawn.system.at(at_ms)[:, 0].sum() for at_ms in times]) / capacity
+    share = np.mean([drawn.system.compute(at_ms)[:, 0].sum() for at_ms in times]) / capacity
     assert share == pytest.approx(0.1, rel=0.4)
     assert drawn.factor / without.factor == pytest.approx((0.4 - share) / 0.4)
 
@@ -93,12 +93,12 @@ def test_system_usage_is_part_of_the_node_and_not_of_its_pods() -> None:
     world = World(drawn)
     moment = world.usage.measure(BEGIN_MS)
     assert drawn.system is not None
-    assert moment.demand == pytest.approx(drawn.system.at(0))
+    assert moment.demand == pytest.approx(drawn.system.compute(0))
     assert (moment.demand > 0).all()
-    samples = [orjson.loads(record.value) for record in Samples(world).build(moment)]
+    samples = [orjson.loads(record.value) for record in SampleBuilder(world).build(moment)]
     assert samples
     for sample in samples:
-        node = world.usage.nodes[sample["node"]]
+        node = world.usage.node_indexes[sample["node"]]
         assert sample["pods"] == []
         assert sample["usage"]["cpu"] == int(moment.demand[node, 0])
 
@@ -112,10 +112,9 @@ def test_a_saturated_node_reduces_system_usage_like_the_usage_of_pods() -> None:
     assert drawn.system is not None
     # The time of the highest system usage.
     system, times = drawn.system, range(0, 8 * 86_400_000, 1000 * STEP_S)
-    at_ms = BEGIN_MS + max(times, key=lambda offset_ms: system.at(offset_ms)[0, 0])
-    world.usage.end_ms[:] = at_ms + 1
+    at_ms = BEGIN_MS + max(times, key=lambda offset_ms: system.compute(offset_ms)[0, 0])
     moment = world.usage.measure(at_ms)
     assert moment.demand[0, 0] > moment.node_usage[0, 0] == drawn.machines[0].millicores
     share = moment.node_usage[0, 0] / moment.demand[0, 0]
-    demand = moment.demand[0, 0] - drawn.system.at(at_ms - BEGIN_MS)[0, 0]
+    demand = moment.demand[0, 0] - drawn.system.compute(at_ms - BEGIN_MS)[0, 0]
     assert moment.pod_usage[:, 0].sum() == pytest.approx(demand * share)

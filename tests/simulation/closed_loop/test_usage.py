@@ -27,7 +27,7 @@ def test_the_demand_of_a_node_is_the_sum_of_its_pods() -> None:
     place_pods(world, 3)
     now_ms = BEGIN_MS + START_MS
     moment = world.usage.measure(now_ms)
-    demand = drawn.demands.cpu(np.array([0, 1, 2]), START_MS)
+    demand = drawn.demands.compute_cpu(np.array([0, 1, 2]), START_MS)
     assert moment.demand[0, 0] == pytest.approx(demand.sum())
     assert (moment.demand[1:] == 0).all()
     assert sorted(moment.pod_usage[:, 0].tolist()) == pytest.approx(sorted(demand.tolist()))
@@ -43,7 +43,7 @@ def test_a_saturated_node_reduces_the_usage_of_all_pods_equally() -> None:
     assert moment.demand[0, 0] > capacity
     assert moment.node_usage[0, 0] == capacity
     assert moment.pod_usage[:, 0].sum() == pytest.approx(capacity)
-    demand = heavy.cpu(np.array([0, 1, 2]), START_MS)
+    demand = heavy.compute_cpu(np.array([0, 1, 2]), START_MS)
     assert sorted(moment.pod_usage[:, 0] / capacity) == pytest.approx(sorted(demand / demand.sum()))
 
 

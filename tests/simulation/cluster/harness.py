@@ -5,7 +5,7 @@ from typing import Any
 from schemas.messages.commands import EvictionCommand
 from schemas.messages.pods import Pod
 from simulation.cluster.cluster import SimulatedCluster
-from simulation.cluster.connected import ConnectedCluster
+from simulation.cluster.connected_cluster import ConnectedCluster
 from simulation.cluster.kubelet import START_MS
 from simulation.cluster.pods import PodPlan
 from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS, eviction

@@ -18,7 +18,7 @@ def test_a_placed_pod_is_bound_runs_and_is_deleted() -> None:
     bound = kubelets.admit(pod("a"), "n1", NOW_MS)
     assert isinstance(bound, PodEvent)
     assert (bound.event, bound.pod.node, bound.pod.phase) == ("bound", "n1", "Pending")
-    assert kubelets.node_of("a") == "n1"
+    assert kubelets.find_pod("a") is not None
     (running,) = kubelets.advance(NOW_MS + START_MS)
     assert (running.event, running.pod.phase, running.pod.ready) == ("running", "Running", True)
     assert running.pod.initialized_at_ms == NOW_MS + START_MS
@@ -26,7 +26,7 @@ def test_a_placed_pod_is_bound_runs_and_is_deleted() -> None:
     (deleted,) = kubelets.advance(NOW_MS + START_MS + 3_600_000)
     assert deleted.event == "deleted"
     assert kubelets.sum_requests("n1")["cpu"] == 0
-    assert kubelets.node_of("a") is None
+    assert kubelets.find_pod("a") is None
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_allocated_amounts_never_exceed_capacity_and_are_zero_at_the_end(
             assert all(0 <= amount <= machine.allocatable[r] for r, amount in requested.items())
     kubelets.advance(now_ms + 10_000_000)
     assert all(set(kubelets.sum_requests(m.name).values()) <= {0} for m in machines)
-    assert all(kubelets.pods_on(m.name) == () for m in machines)
+    assert all(kubelets.list_pods_on(m.name) == () for m in machines)

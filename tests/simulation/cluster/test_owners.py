@@ -13,10 +13,10 @@ from tests.streams.builders import controlled_by
 
 def test_workloads_and_budgets_are_reported_on_change_and_in_full_lists() -> None:
     world = World(budgeted=True)
-    listed = list(world.cluster.owners.changes("list"))
+    listed = list(world.cluster.owners.collect_changes("list"))
     assert {type(record) for record in listed} == {WorkloadState, DisruptionBudget}
     assert all(record.list_id == "list" for record in listed)
-    assert list(world.cluster.owners.changes()) == []
+    assert list(world.cluster.owners.collect_changes()) == []
     budgets = {budget.name: budget for budget in listed if isinstance(budget, DisruptionBudget)}
     budget = budgets["resident"]
     assert (budget.disruptions_allowed, budget.expected_pods) == (1, 8)

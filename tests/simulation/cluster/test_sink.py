@@ -44,7 +44,8 @@ class _World(SinkWorld):
         return reference(plan)
 
     async def node_of(self, pod: PodRef) -> str | None:
-        return self.cluster.kubelets.node_of(pod.uid)
+        running = self.cluster.kubelets.find_pod(pod.uid)
+        return running.node if running else None
 
     async def terminates(self, pod: PodRef) -> bool:
         running = self.cluster.kubelets.find_pod(pod.uid)

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from simulation.control_plane.audit import AuditLog, judge, read
+from simulation.control_plane.audit import AuditLog, find_duplicates, read_audit_log
 
 
 def _event(
@@ -73,7 +73,7 @@ def log(tmp_path: Path) -> Path:
 
 def _read(log: Path, *events: dict[str, Any]) -> AuditLog:
     log.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events))
-    return read(log)
+    return read_audit_log(log)
 
 
 def test_a_pod_has_the_bindings_evictions_and_deletions_of_its_life(log: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_pod_has_the_bindings_evictions_and_deletions_of_its_life(log: Path) -
     assert pod.bindings[0].annotations == {"loadstream/decision": "d1"}
     assert [act.user for act in pod.evictions] == ["loadstream-evict"]
     assert [act.user for act in pod.deletions] == ["kwok"]
-    assert log_summary.by_user("evictions") == {"loadstream-evict": 1}
-    assert judge(log_summary.pods) == []
+    assert log_summary.count_by_user("evictions") == {"loadstream-evict": 1}
+    assert find_duplicates(log_summary.pods) == []
 
 
 def test_a_reused_name_is_another_pod(log: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_reused_name_is_another_pod(log: Path) -> None:
         ("u1", 1, 1),
         ("u2", 1, 1),
     ]
-    assert judge(log_summary.pods) == []
+    assert find_duplicates(log_summary.pods) == []
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_reused_name_is_another_pod(log: Path) -> None:
     ],
 )
 def test_a_repeated_action_is_a_fault(log: Path, twice: list[Any], message: str) -> None:
-    (fault,) = judge(_read(log, _creation(1, "web", "u1"), *twice).pods)
+    (fault,) = find_duplicates(_read(log, _creation(1, "web", "u1"), *twice).pods)
     assert message in fault
     assert "shop/web (u1)" in fault
 
@@ -145,7 +145,7 @@ def test_refused_requests_and_dry_runs_are_not_actions(log: Path) -> None:
 def test_an_incomplete_last_line_is_kept_and_a_truncated_line_is_counted(log: Path) -> None:
     whole = orjson.dumps(_creation(1, "web", "u1"))
     log.write_bytes(whole[:50] + b"\n" + whole + b"\n" + whole[:70])
-    log_summary = read(log)
+    log_summary = read_audit_log(log)
     assert [pod.uid for pod in log_summary.pods] == ["u1"]
     assert log_summary.unreadable == 1
-    assert read(log.with_name("none")) == AuditLog((), {}, {}, 0)
+    assert read_audit_log(log.with_name("none")) == AuditLog((), {}, {}, 0)

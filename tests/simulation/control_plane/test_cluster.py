@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from simulation.control_plane import cluster
-from simulation.control_plane.audit import judge, read
+from simulation.control_plane.audit import find_duplicates, read_audit_log
 from simulation.control_plane.server import ControlPlane
 
 
@@ -22,7 +22,7 @@ async def test_the_audit_log_has_the_actions_on_each_pod(
         "metadata": {"name": "shop"},
         "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "shop"}}},
     }
-    template = cluster.pod("", labels={"app": "shop"})
+    template = cluster.make_pod("", labels={"app": "shop"})
     del template["metadata"]["name"]
     deployment = {
         "metadata": {"name": "shop"},
@@ -34,9 +34,9 @@ async def test_the_audit_log_has_the_actions_on_each_pod(
     }
     pods = f"/api/v1/namespaces/{namespace}/pods"
     # An earlier test may have killed the server in the middle of a line.
-    unreadable = read(control_plane.audit_log).unreadable
+    unreadable = read_audit_log(control_plane.audit_log).unreadable
     async with control_plane.api() as server, control_plane.api("loadstream-evict") as evictor:
-        await cluster.create_nodes(server, [cluster.node("n1")])
+        await cluster.create_nodes(server, [cluster.make_node("n1")])
         await cluster.create(
             server, f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", [budget]
         )
@@ -78,7 +78,7 @@ async def test_the_audit_log_has_the_actions_on_each_pod(
 
         await _until(is_replaced)
 
-    log = read(control_plane.audit_log)
+    log = read_audit_log(control_plane.audit_log)
     records = [record for record in log.pods if record.namespace == namespace]
     assert {record.uid for record in records} == uids | {uid}
     assert [len(record.bindings) for record in records] == [1] * 4
@@ -86,5 +86,5 @@ async def test_the_audit_log_has_the_actions_on_each_pod(
         record.uid: [act.user for act in record.evictions] for record in records if record.evictions
     } == {uid: ["loadstream-evict"]}
     assert {act.user for record in records for act in record.bindings} == {"admin"}
-    assert judge(records) == []
+    assert find_duplicates(records) == []
     assert log.unreadable == unreadable

@@ -30,7 +30,7 @@ async def test_a_restarted_api_server_has_its_port_and_its_data(
     control_plane: ControlPlane, namespace: str, end: str
 ) -> None:
     async with control_plane.api() as server:
-        await cluster.create_pods(server, namespace, [cluster.pod("one")])
+        await cluster.create_pods(server, namespace, [cluster.make_pod("one")])
         before = await _uids(control_plane, namespace)
         url, process = control_plane.url, control_plane.api_server.pid
         await asyncio.to_thread(getattr(control_plane.api_server, end))
@@ -44,7 +44,7 @@ async def test_a_restarted_api_server_has_its_port_and_its_data(
 
 async def test_a_killed_store_keeps_its_data(control_plane: ControlPlane, namespace: str) -> None:
     async with control_plane.api() as server:
-        await cluster.create_pods(server, namespace, [cluster.pod(f"p{n}") for n in range(20)])
+        await cluster.create_pods(server, namespace, [cluster.make_pod(f"p{n}") for n in range(20)])
     before = await _uids(control_plane, namespace)
     await asyncio.to_thread(control_plane.etcd.kill)
     await asyncio.to_thread(control_plane.etcd.start)
@@ -65,7 +65,7 @@ async def test_the_user_of_a_duty_has_only_the_rights_of_the_duty(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     async with control_plane.api() as admin:
-        await cluster.create_pods(admin, namespace, [cluster.pod("one")])
+        await cluster.create_pods(admin, namespace, [cluster.make_pod("one")])
     one = f"/api/v1/namespaces/{namespace}/pods/one"
     binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "none"}}
     requests = {

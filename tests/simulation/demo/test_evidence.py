@@ -7,7 +7,9 @@ import pytest
 
 from simulation.closed_loop.measures import MINUTE_MS
 from simulation.cluster.cluster import Eviction
-from simulation.demo.evidence import AFTER, BEFORE, Evidence, draw_picture, explain_move
+from simulation.demo.evidence import MINUTES_AFTER as AFTER
+from simulation.demo.evidence import MINUTES_BEFORE as BEFORE
+from simulation.demo.evidence import Evidence, draw_picture, explain_move
 from tests.simulation.closed_loop.days import scenario
 
 _MINUTE = 100
@@ -38,7 +40,8 @@ def flat(share: float = 0.6) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("minutes_before", "is_in_time"), [(0, True), (BEFORE, True), (BEFORE + 1, False)]
+    ("minutes_before", "is_in_time"),
+    [(0, True), (BEFORE, True), (BEFORE + 1, False)],
 )
 def test_an_eviction_is_in_time_if_its_node_was_hot_shortly_before(
     minutes_before: int, is_in_time: bool

@@ -130,7 +130,7 @@ async def test_a_restart_of_the_server_loses_and_adds_nothing(
         async with _follow(watch) as reader:
             for number in range(3):
                 names = [f"p{number}-{index}" for index in range(10)]
-                await cluster.create_pods(server, namespace, [cluster.pod(n) for n in names])
+                await cluster.create_pods(server, namespace, [cluster.make_pod(n) for n in names])
                 await asyncio.to_thread(getattr(control_plane.api_server, end))
                 await _until(lambda: watch.failing_since_s is not None)
                 assert watch.why
@@ -149,7 +149,7 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(
 ) -> None:
     path = _pods(namespace)
     async with control_plane.api() as server:
-        await cluster.create_pods(server, namespace, [cluster.pod("one")])
+        await cluster.create_pods(server, namespace, [cluster.make_pod("one")])
         await asyncio.to_thread(control_plane.compact)
         await asyncio.to_thread(control_plane.api_server.stop)
         await asyncio.to_thread(control_plane.api_server.start)
@@ -158,7 +158,7 @@ async def test_a_version_that_is_too_old_is_followed_by_a_list(
         async with _follow(watch) as reader:
             await _until(lambda: reader.present() == {"one"})
             assert [type(event) for event in reader.events] == [Begun, Listed, Ended]
-            await cluster.create_pods(server, namespace, [cluster.pod("two")])
+            await cluster.create_pods(server, namespace, [cluster.make_pod("two")])
             await _until(lambda: reader.present() == {"one", "two"})
         assert watch.lists == 1
 
@@ -169,13 +169,13 @@ async def test_a_version_that_the_server_has_not_reached_is_followed_by_a_list(
     """After etcd was restored, the server would accept a watch from this version and send nothing."""
     path = _pods(namespace)
     async with control_plane.api() as server:
-        await cluster.create_pods(server, namespace, [cluster.pod("one")])
+        await cluster.create_pods(server, namespace, [cluster.make_pod("one")])
         watch = ListWatch(server, path)
         version = (await server.get(path))["metadata"]["resourceVersion"]
         watch._version = str(int(version) + 100_000)
         async with _follow(watch) as reader:
             await _until(lambda: reader.present() == {"one"})
-            await cluster.create_pods(server, namespace, [cluster.pod("two")])
+            await cluster.create_pods(server, namespace, [cluster.make_pod("two")])
             await _until(lambda: reader.present() == {"one", "two"})
 
 

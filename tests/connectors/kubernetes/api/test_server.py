@@ -35,13 +35,13 @@ async def test_all_pages_of_a_list_show_the_same_moment(
     path = f"/api/v1/namespaces/{namespace}/pods"
     before = {f"p{number:02}" for number in range(25)}
     async with control_plane.api() as server:
-        await cluster.create_pods(server, namespace, [cluster.pod(name) for name in before])
+        await cluster.create_pods(server, namespace, [cluster.make_pod(name) for name in before])
         names, versions, sizes = [], set(), []
         async for page in server.pages(path, 10):
             names += [item["metadata"]["name"] for item in page["items"]]
             versions.add(page["metadata"]["resourceVersion"])
             sizes.append(len(page["items"]))
-            await cluster.create_pods(server, namespace, [cluster.pod(f"p{len(sizes)}-later")])
+            await cluster.create_pods(server, namespace, [cluster.make_pod(f"p{len(sizes)}-later")])
             await server.send("DELETE", f"{path}/p24", query={"gracePeriodSeconds": "0"})
         assert sizes == [10, 10, 5]
         assert sorted(names) == sorted(before)

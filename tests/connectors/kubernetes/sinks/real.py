@@ -25,16 +25,18 @@ class Environment:
     async def prepared(self) -> "Environment":
         """Create the node."""
         allocatable = {"cpu": "1000", "memory": "4000Gi", "pods": "1000"}
-        await cluster.create_nodes(self.server, [cluster.node(self.node, allocatable=allocatable)])
+        await cluster.create_nodes(
+            self.server, [cluster.make_node(self.node, allocatable=allocatable)]
+        )
         return self
 
     async def waiting_pod(self, **more: Any) -> PodRef:
         """Create a pod without a node."""
-        return await self._created(cluster.pod(f"pod-{next(_numbers)}", **more))
+        return await self._created(cluster.make_pod(f"pod-{next(_numbers)}", **more))
 
     async def running_pod(self, *, labels: dict[str, str] | None = None) -> PodRef:
         """Create a pod that runs on the node."""
-        body = cluster.pod(f"pod-{next(_numbers)}", node_name=self.node, labels=labels)
+        body = cluster.make_pod(f"pod-{next(_numbers)}", node_name=self.node, labels=labels)
         pod = await self._created(body)
 
         async def runs() -> bool:

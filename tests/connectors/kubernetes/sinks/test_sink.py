@@ -24,7 +24,7 @@ from schemas.messages.decisions import ReasonCount
 from schemas.messages.migrations import Condition
 from schemas.messages.pods import PodRef
 from simulation.control_plane import cluster
-from simulation.control_plane.audit import judge, read
+from simulation.control_plane.audit import find_duplicates, read_audit_log
 from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sinks.builders import CREATED, NODE, POD, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.fake_server import OVERLOADED, Answer, FakeServer
@@ -125,9 +125,9 @@ async def test_copies_of_one_decision_bind_once_and_all_are_reported_as_done(
     command = decision(pod, env.node)
     outcomes = await asyncio.gather(*(carry_out(sink, command) for sink in sinks))
     assert {(outcome.result, outcome.reason) for outcome in outcomes} == {("done", "")}
-    log = read(control_plane.audit_log)
+    log = read_audit_log(control_plane.audit_log)
     (record,) = [entry for entry in log.pods if entry.uid == pod.uid]
-    assert judge([record]) == []
+    assert find_duplicates([record]) == []
     assert [binding.node for binding in record.bindings] == [env.node]
     for sink in sinks:
         await sink.close()
@@ -182,8 +182,10 @@ async def test_a_throttled_binder_binds_each_pod_once(
         await until(is_served)  # restores the limits for other tests
     assert {(outcome.result, outcome.reason) for outcome in outcomes} == {("done", "")}
     bound = {pod.uid for pod in pods}
-    records = [record for record in read(control_plane.audit_log).pods if record.uid in bound]
-    assert judge(records) == []
+    records = [
+        record for record in read_audit_log(control_plane.audit_log).pods if record.uid in bound
+    ]
+    assert find_duplicates(records) == []
     assert [len(record.bindings) for record in records] == [1] * len(pods)
 
 
@@ -362,7 +364,9 @@ async def test_a_restarted_process_does_not_repeat_evictions(
         outcomes.append(await carry_out(sink, eviction(pod, env.node)))
         await sink.close()
     assert [outcome.result for outcome in outcomes] == ["done", "refused", "refused"]
-    (record,) = [entry for entry in read(control_plane.audit_log).pods if entry.uid == pod.uid]
+    (record,) = [
+        entry for entry in read_audit_log(control_plane.audit_log).pods if entry.uid == pod.uid
+    ]
     assert len(record.evictions) == 1
 
 

@@ -255,7 +255,7 @@ async def test_a_failing_kubelet_does_not_affect_others() -> None:
 
 def _pod(name: str, cpu: str, memory: str = "1Gi") -> dict[str, object]:
     usage = {cluster.CPU_USAGE: cpu, cluster.MEMORY_USAGE: memory}
-    return cluster.pod(name, node_name="n1", annotations=usage)
+    return cluster.make_pod(name, node_name="n1", annotations=usage)
 
 
 async def test_usage_of_real_nodes_equals_that_of_kwok(
@@ -267,7 +267,7 @@ async def test_usage_of_real_nodes_equals_that_of_kwok(
         {"source": "kubelet_resource", "url": url, "interval": "500ms"}
     )
     async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
-        await cluster.create_nodes(admin, [cluster.node(name) for name in ("n1", "n2")])
+        await cluster.create_nodes(admin, [cluster.make_node(name) for name in ("n1", "n2")])
         both = await cluster.create_pods(admin, namespace, [_pod("a", "1500m"), _pod("b", "2")])
         uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in both}
         shared = context(server, Directory())

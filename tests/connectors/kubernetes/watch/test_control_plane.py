@@ -33,10 +33,12 @@ async def change_objects(server: ApiServer, namespace: str, letter: str) -> None
     """Create, bind and delete pods, create a budget and a claim, and delete a node."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     await cluster.create_pods(
-        server, namespace, [cluster.pod(f"{letter}-{n}", labels={"app": letter}) for n in range(6)]
+        server,
+        namespace,
+        [cluster.make_pod(f"{letter}-{n}", labels={"app": letter}) for n in range(6)],
     )
-    gated = [cluster.pod(f"{letter}-gated", schedulingGates=[{"name": "x/quota"}])]
-    theirs = [cluster.pod(f"{letter}-theirs", scheduler="other", node_name="n0")]
+    gated = [cluster.make_pod(f"{letter}-gated", schedulingGates=[{"name": "x/quota"}])]
+    theirs = [cluster.make_pod(f"{letter}-theirs", scheduler="other", node_name="n0")]
     await cluster.create_pods(server, namespace, gated + theirs)
     await cluster.bind(server, namespace, f"{letter}-0", "n0")
     await delete(server, f"{pods}/{letter}-1")
@@ -62,7 +64,7 @@ async def change_objects(server: ApiServer, namespace: str, letter: str) -> None
         },
     }
     await cluster.create(server, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", [claim])
-    await cluster.create_nodes(server, [cluster.node(f"{letter}-node")])
+    await cluster.create_nodes(server, [cluster.make_node(f"{letter}-node")])
 
 
 async def test_reported_objects_equal_those_of_the_server(
@@ -71,7 +73,7 @@ async def test_reported_objects_equal_those_of_the_server(
     pods = f"/api/v1/namespaces/{namespace}/pods"
     budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     async with control_plane.api() as server, control_plane.api("loadstream-watch") as watched:
-        await cluster.create_nodes(server, [cluster.node(f"n{n}") for n in range(3)])
+        await cluster.create_nodes(server, [cluster.make_node(f"n{n}") for n in range(3)])
         await change_objects(server, namespace, "a")
         watch = KubernetesWatch("east", watched)
         async with Reader(watch) as reader:

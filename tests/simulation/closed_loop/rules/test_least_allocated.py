@@ -2,7 +2,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import Policy
-from simulation.closed_loop.rules.least_allocated import balanced_allocation, least_allocated
+from simulation.closed_loop.rules.least_allocated import (
+    score_balanced_allocation,
+    score_least_allocated,
+)
 from streams.placement.plugin import Score
 from streams.placement.registry import SCORES
 from streams.pods.kind import kind_of
@@ -30,8 +33,8 @@ def test_the_rules_give_the_same_integers_as_the_plugins_of_the_stages(
     kind = kind_of(pod("asked", cpu=f"{pair[0]}m", memory=str(pair[1])))
     policy = Policy()
     for name, rule in (
-        ("NodeResourcesFit", least_allocated),
-        ("NodeResourcesBalancedAllocation", balanced_allocation),
+        ("NodeResourcesFit", score_least_allocated),
+        ("NodeResourcesBalancedAllocation", score_balanced_allocation),
     ):
         plugin: Score = SCORES[name](policy, Estimator(policy.load_aware))
         refresh_all(plugin, nodes, at(0))

@@ -3,8 +3,8 @@ import pytest
 
 from simulation.closed_loop.rules.load_variation_risk_balancing import (
     choose,
-    node_scores,
-    risk_scores,
+    score_nodes,
+    score_resources,
 )
 from tests.simulation.closed_loop.rules.views import UNMEASURED, request, view
 
@@ -29,7 +29,7 @@ def test_scores_equal_the_test_vectors_of_upstream(
     """Vectors of TestComputeScore in analysis_test.go; the pod requests 10."""
     one = [np.array([[value]], dtype=np.float64) for value in (used, deviation, capacity)]
     requested = np.array([10.0])
-    scores = risk_scores(one[0], one[1], requested, one[2], margin, sensitivity)
+    scores = score_resources(one[0], one[1], requested, one[2], margin, sensitivity)
     assert round(scores.item()) == score
 
 
@@ -41,7 +41,7 @@ def test_a_node_has_the_lowest_score_of_its_measured_resources() -> None:
         deviation=[(10, 10), (10, unknown), UNMEASURED],
     )  # fmt: skip
     # cpu: (1 - (0.3 + 0.1) / 2) * 100; memory: (1 - (0.7 + 0.1) / 2) * 100.
-    assert node_scores(request(10, 10), nodes).tolist() == [60, 80, 0]
+    assert score_nodes(request(10, 10), nodes).tolist() == [60, 80, 0]
 
 
 def test_of_two_nodes_with_equal_means_the_one_with_less_variation_is_chosen() -> None:

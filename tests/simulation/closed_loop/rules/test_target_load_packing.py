@@ -3,7 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from simulation.closed_loop.rules.target_load_packing import choose, expected_percent, packing_score
+from simulation.closed_loop.rules.target_load_packing import (
+    choose,
+    compute_expected_percent,
+    score_percent,
+)
 from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, request, view
 
 
@@ -20,7 +24,7 @@ from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, request, vi
     ],
 )
 def test_the_score_rises_to_the_target_and_drops_above_it(percent: float, score: int) -> None:
-    assert packing_score(np.array([percent])).tolist() == [score]
+    assert score_percent(np.array([percent])).tolist() == [score]
 
 
 def test_expected_usage_includes_measured_usage_the_pod_and_unmeasured_pods() -> None:
@@ -29,10 +33,10 @@ def test_expected_usage_includes_measured_usage_the_pod_and_unmeasured_pods() ->
         measured=[(1000, 0), (1000, 0), (0, 0), UNMEASURED],
         unreported=[(0, 0), (2000, 0), (0, 0), (0, 0)],
     )  # fmt: skip
-    percents = expected_percent(request(1000), nodes).tolist()
+    percents = compute_expected_percent(request(1000), nodes).tolist()
     assert percents[:3] == [25.0, 55.0, 0.0]
     assert math.isnan(percents[3])
-    assert expected_percent(request(0), nodes).tolist()[0] == 20.0
+    assert compute_expected_percent(request(0), nodes).tolist()[0] == 20.0
 
 
 def test_it_fills_the_node_that_comes_closest_to_the_target_from_below() -> None:

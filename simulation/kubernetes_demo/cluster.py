@@ -24,7 +24,7 @@ from simulation.control_plane.cluster import (
     create,
     create_namespace,
     create_nodes,
-    node,
+    make_node,
 )
 
 NAMESPACE = "shop"
@@ -34,9 +34,9 @@ ALLOCATABLE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 NODE_MILLICORES = 8_000
 #: Requests and initial usage of a pod.
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
-USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
+USAGE = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
 #: Usage of all pods of a heated node, as a share of the node.
-HOT = 0.85
+HOT_SHARE = 0.85
 _REPLICAS_PER_DEPLOYMENT = 50
 _PAGE = 1_000
 _RETRY_S = 1.0
@@ -56,26 +56,26 @@ class DemoPod:
     """Its CPU usage."""
 
 
-def nodes(count: int) -> Iterator[dict[str, Any]]:
+def make_nodes(count: int) -> Iterator[dict[str, Any]]:
     for number in range(count):
-        yield node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
+        yield make_node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
 
 
-def deployments(pods: int) -> Iterator[dict[str, Any]]:
+def make_deployments(pods: int) -> Iterator[dict[str, Any]]:
     """Yield deployments with `pods` pods in total, of 50 pods each except the last."""
     for number, first in enumerate(range(0, pods, _REPLICAS_PER_DEPLOYMENT)):
         name = PROTECTED if number == 0 else f"service-{number:02}"
-        yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
+        yield _make_deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
 
 
 async def create_demo_nodes(server: ApiServer, count: int) -> None:
-    await create_nodes(server, nodes(count))
+    await create_nodes(server, make_nodes(count))
 
 
 async def create_demo_pods(server: ApiServer, count: int) -> None:
     await create_namespace(server, NAMESPACE)
-    objects = list(deployments(count))
-    budgets = [_budget(deployment["metadata"]["name"]) for deployment in objects]
+    objects = list(make_deployments(count))
+    budgets = [_make_budget(deployment["metadata"]["name"]) for deployment in objects]
     await create(server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets)
     await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", objects)
 
@@ -126,7 +126,7 @@ async def heat_nodes(server: ApiServer, demo_pods: Iterable[DemoPod], count: int
     hot = [*protected, *(name for name in nodes_by_pods if name not in protected)][:count]
     changes = []
     for name in hot:
-        millicores = round(HOT * NODE_MILLICORES / len(by_node[name]))
+        millicores = round(HOT_SHARE * NODE_MILLICORES / len(by_node[name]))
         changes += [_set_usage(server, pod.name, millicores) for pod in by_node[name]]
     await asyncio.gather(*changes)
     return hot
@@ -141,7 +141,7 @@ async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
             await asyncio.sleep(_RETRY_S)
 
 
-def _deployment(name: str, replicas: int) -> dict[str, Any]:
+def _make_deployment(name: str, replicas: int) -> dict[str, Any]:
     container = {"name": "main", "image": "none", "resources": {"requests": dict(REQUESTS)}}
     return {
         "apiVersion": "apps/v1",
@@ -151,7 +151,7 @@ def _deployment(name: str, replicas: int) -> dict[str, Any]:
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
             "template": {
-                "metadata": {"labels": {"app": name}, "annotations": dict(USED)},
+                "metadata": {"labels": {"app": name}, "annotations": dict(USAGE)},
                 "spec": {
                     "schedulerName": "loadstream",
                     "terminationGracePeriodSeconds": 0,
@@ -162,7 +162,7 @@ def _deployment(name: str, replicas: int) -> dict[str, Any]:
     }
 
 
-def _budget(name: str) -> dict[str, Any]:
+def _make_budget(name: str) -> dict[str, Any]:
     limit = {"maxUnavailable": 0} if name == PROTECTED else {"maxUnavailable": "20%"}
     return {
         "apiVersion": "policy/v1",

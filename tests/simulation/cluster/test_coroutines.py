@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from simulation.cluster.at_once import collect_at_once, run_at_once
+from simulation.cluster.coroutines import collect_items, run_coroutine
 
 
 async def _double(number: int) -> int:
@@ -17,8 +17,8 @@ async def _numbers() -> AsyncIterator[int]:
 
 
 def test_work_that_never_waits_has_its_result_at_once() -> None:
-    assert run_at_once(_double(3)) == 6
-    assert collect_at_once(_numbers()) == [0, 2, 4]
+    assert run_coroutine(_double(3)) == 6
+    assert collect_items(_numbers()) == [0, 2, 4]
 
 
 def test_errors_of_the_work_are_raised() -> None:
@@ -26,4 +26,4 @@ def test_errors_of_the_work_are_raised() -> None:
         raise OSError("out of reach")
 
     with pytest.raises(OSError, match="out of reach"):
-        run_at_once(fails())
+        run_coroutine(fails())

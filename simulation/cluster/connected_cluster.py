@@ -13,8 +13,8 @@ from connectors.ports.command_rules import Command, CommandRules
 from schemas.messages.commands import CommandOutcome
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.policies import PolicyRecord
-from simulation.cluster.at_once import collect_at_once, run_at_once
 from simulation.cluster.cluster import SimulatedCluster
+from simulation.cluster.coroutines import collect_items, run_coroutine
 from simulation.cluster.sink import SimulatedSink
 from simulation.cluster.state_watch import SimulatedStateWatch
 
@@ -32,7 +32,7 @@ class ConnectedCluster:
         self._send = send
 
     def begin(self, list_id: str) -> None:
-        for topic, message in collect_at_once(self._watch.full_list(list_id)):
+        for topic, message in collect_items(self._watch.full_list(list_id)):
             self._send(topic, message)
 
     def apply_policy(self, document: str, reason: str) -> None:
@@ -46,14 +46,14 @@ class ConnectedCluster:
 
     def publish(self) -> None:
         """Send the changes since the last call."""
-        for topic, message in collect_at_once(self._watch.changes()):
+        for topic, message in collect_items(self._watch.changes()):
             self._send(topic, message)
 
     def carry_out(self, command: Command) -> CommandOutcome | None:
         """Carry out a command; send and return its outcome, if any."""
         if command.cluster != self.cluster.name:
             return None
-        outcome = run_at_once(self.rules.carry_out(command))
+        outcome = run_coroutine(self.rules.carry_out(command))
         if outcome is not None:
             self._send("command-outcomes", outcome)
         elif isinstance(command, PlacementDecision) and command.outcome == "refused":

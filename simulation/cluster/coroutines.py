@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that never waits; raises RuntimeError if it waits."""
     try:
         work.send(None)
@@ -21,10 +21,10 @@ def run_at_once(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the coroutine waits, so it needs an event loop")
 
 
-def collect_at_once(items: AsyncIterator[T]) -> list[T]:
+def collect_items(items: AsyncIterator[T]) -> list[T]:
     """Return all items of an iterator that never waits; raises RuntimeError if it waits."""
 
     async def collect() -> list[T]:
         return [item async for item in items]
 
-    return run_at_once(collect())
+    return run_coroutine(collect())
