@@ -124,11 +124,13 @@ class CommandRules:
         command_id = _id(command)
         if command_id in self._ids:
             return None
-        has_room = self._make_room()
-        if has_room:
-            self._ids[command_id] = max(self.now_ms, command.expires_at_ms or 0) + IDS_KEPT_MS
+        if not self._make_room():
+            reason = f"the limit of {IDS_MAX} remembered commands is reached"
+            async with self._gate():
+                return await self._finish(self._outcome(command, "refused", reason))
+        self._ids[command_id] = max(self.now_ms, command.expires_at_ms or 0) + IDS_KEPT_MS
         async with self._turn(command.pod.uid):
-            outcome = await self._attempts(command, has_room=has_room)
+            outcome = await self._attempts(command)
         if outcome is None:
             self._ids.pop(command_id, None)
         return outcome
@@ -138,7 +140,12 @@ class CommandRules:
             if not self._stopped.is_set():
                 await self._sink.explain(decision)
 
-    async def _attempts(self, command: Command, *, has_room: bool) -> CommandOutcome | None:
+    async def _finish(self, outcome: CommandOutcome) -> CommandOutcome:
+        if self._report is not None:
+            await self._report(outcome)
+        return outcome
+
+    async def _attempts(self, command: Command) -> CommandOutcome | None:
         """Repeat attempts until an outcome is final, and report it; None if `stop` was called before."""
         outcome: CommandOutcome | None = None
         number = 0
@@ -149,16 +156,10 @@ class CommandRules:
                         return None
                     await gate.enter_async_context(self._gate())
                     number += 1
-                    if has_room:
-                        outcome, pause_s = await self._attempt(command, outcome, number)
-                    else:
-                        reason = f"the limit of {IDS_MAX} remembered commands is reached"
-                        outcome, pause_s = self._outcome(command, "refused", reason), None
+                    outcome, pause_s = await self._attempt(command, outcome, number)
                 # The slot is free during the report, so attempts do not wait for Kafka.
                 if pause_s is None:
-                    if self._report is not None:
-                        await self._report(outcome)
-                    return outcome
+                    return await self._finish(outcome)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopped.wait()

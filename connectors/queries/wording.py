@@ -229,10 +229,8 @@ def _(message: CommandOutcome) -> str:
 @_sentence.register
 def _(message: DeadLetter) -> str:
     part = f", part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
-    held = len(message.value_base64.rstrip("=")) * 3 // 4
+    held = len((message.value_base64 or "").rstrip("=")) * 3 // 4
     size = bytes_text(held) if held >= 1024 else _count(held, "byte")
-    if message.encoding.startswith("zlib"):
-        size += " compressed"
     node = parse_node(message)
     of_node = f" of node {node}" if node else ""
     return (

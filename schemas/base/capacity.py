@@ -7,11 +7,9 @@ Source: docs/reference/upstream.md A5.4, A6.10.
 """
 
 import json
-import re
 from collections.abc import Mapping
-from typing import Any
 
-from schemas.base.quantities import QuantityError, parse_amount
+from schemas.base.quantities import parse_amount
 
 #: Measured usage may exceed the capacity by this much, because the timestamps of two counter readings
 #: are not exact.
@@ -54,30 +52,15 @@ def parse_raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | No
     if text is None:
         return None
     try:
-        # A tuple of pairs: Go validates every value of a repeated name and keeps the last.
+        # Numbers stay as they are written, because Kubernetes reads them as quantities.
         pairs = json.loads(
-            text,
-            object_pairs_hook=tuple,
-            parse_float=_Number,
-            parse_int=_Number,
-            parse_constant=_Number,
+            text, object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str
         )
         if not isinstance(pairs, tuple):
             return None
-        return {name: _quantity(name, value) for name, value in pairs}
-    except (ValueError, RecursionError, QuantityError):
+        # Go validates every value of a repeated name and keeps the last.
+        return {
+            name: 0 if value is None else parse_amount(name, value.strip()) for name, value in pairs
+        }
+    except (ValueError, RecursionError, AttributeError):
         return None
-
-
-class _Number(str):
-    """A JSON number as it was written; Kubernetes reads it as a quantity."""
-
-    __slots__ = ()
-
-
-def _quantity(resource: str, value: Any) -> int:
-    if value is None:
-        return 0
-    if not isinstance(value, str):
-        raise ValueError(f"{resource}: not a quantity")  # noqa: TRY004 - one error for all bad JSON
-    return parse_amount(resource, re.sub(r"^\s+|\s+$", "", value))

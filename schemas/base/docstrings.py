@@ -6,7 +6,7 @@ they are read only when a schema is published.
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from types import ModuleType
@@ -32,7 +32,7 @@ def _read_docstrings(model: type) -> dict[str, str]:
     module = inspect.getmodule(model)
     if module is None or module.__name__ == "builtins":
         return {}
-    statements = _classes(module).get(model.__qualname__, ())
+    statements = _classes(module).get(model.__name__, ())
     return {
         field.target.id: inspect.cleandoc(below.value.value.strip())
         for field, below in pairwise(statements)
@@ -46,21 +46,10 @@ def _read_docstrings(model: type) -> dict[str, str]:
 
 @cache
 def _classes(module: ModuleType) -> Mapping[str, list[ast.stmt]]:
-    """Return the statements of each class of a module, by qualified name; empty without source
-    code."""
+    """Return the statements of each class of a module, by name; empty without source code."""
     try:
         source = inspect.getsource(module)
     except (OSError, TypeError):  # created at run time, or compiled
         return {}
-    return dict(_classes_below(ast.parse(source), ""))
-
-
-def _classes_below(node: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ClassDef):
-            yield prefix + child.name, child.body
-            yield from _classes_below(child, f"{prefix}{child.name}.")
-        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _classes_below(child, f"{prefix}{child.name}.<locals>.")
-        else:
-            yield from _classes_below(child, prefix)
+    classes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
+    return {node.name: node.body for node in classes}

@@ -4,13 +4,12 @@ A dead letter names the position of the record in its topic, so that somebody ca
 repair it and produce it again.
 
 base64 makes a record a third larger, so a record of the maximum size would not fit into a message.
-Large records are therefore compressed, and split into several parts if that is not enough.
+A large letter is therefore split into several parts.
 """
 
-import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,13 +17,9 @@ from schemas.base.limits import split_pieces
 from schemas.base.message import INT64_MAX, Count, Message, published
 from schemas.base.refusals import REASON_CHARS_MAX, Category, Refusal
 
-#: Larger values are compressed. Smaller values can be read with a base64 tool alone.
-PLAIN_BYTES_MAX = 65_536
 #: Most base64 characters in one part. The whole part stays below 1 MB, the smallest of Kafka's default
 #: limits.
 PART_CHARS_MAX = 720_000
-#: Largest record that is decompressed.
-UNPACKED_BYTES_MAX = 268_435_456
 
 
 class DeadLetter(Message):
@@ -60,10 +55,8 @@ class DeadLetter(Message):
     """Timestamp of the source record."""
     key_base64: str | None = None
     """The record's key, base64; none: it had no key."""
-    value_base64: str
-    """The record's value, encoded as `encoding` says."""
-    encoding: Literal["base64", "zlib+base64", "none"] = "base64"
-    """base64; zlib+base64: compressed by zlib, then base64; none: the record had no value."""
+    value_base64: str | None = None
+    """The record's value, base64; none: it had no value."""
     part: Count = 0
     """Number of this part, from 0."""
     parts: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1
@@ -83,12 +76,6 @@ def build_dead_letter(
     refusal: Refusal,
 ) -> DeadLetter:
     """Return the record with the reason of its refusal; `split_letter` makes it fit into messages."""
-    encoding: Literal["base64", "zlib+base64", "none"] = "none" if value is None else "base64"
-    packed = value or b""
-    if len(packed) > PLAIN_BYTES_MAX:
-        compressed = zlib.compress(packed, level=1)
-        if len(compressed) < len(packed):
-            packed, encoding = compressed, "zlib+base64"
     return DeadLetter(
         topic=topic,
         partition=partition,
@@ -97,44 +84,36 @@ def build_dead_letter(
         category=refusal.category,
         timestamp_ms=timestamp_ms,
         key_base64=None if key is None else b64encode(key).decode(),
-        value_base64=b64encode(packed).decode(),
-        encoding=encoding,
+        value_base64=None if value is None else b64encode(value).decode(),
     )
 
 
 def split_letter(letter: DeadLetter, chars_max: int = PART_CHARS_MAX) -> Iterator[DeadLetter]:
     """Yield the letter as messages with at most `chars_max` characters of base64 each; usually one."""
-    key, value = letter.key_base64 or "", letter.value_base64
-    pieces = split_pieces(key + value, chars_max)
+    key, value = letter.key_base64, letter.value_base64
+    pieces = split_pieces((key or "") + (value or ""), chars_max)
     if len(pieces) == 1:
         yield letter
         return
-    key_left = len(key)
+    key_left = len(key or "")
     for part, piece in enumerate(pieces):
-        update = {"part": part, "parts": len(pieces), "value_base64": piece[key_left:]}
-        if letter.key_base64 is not None:
-            update["key_base64"] = piece[:key_left]
+        update = {
+            "part": part,
+            "parts": len(pieces),
+            "key_base64": None if key is None else piece[:key_left],
+            "value_base64": None if value is None else piece[key_left:],
+        }
         key_left = max(0, key_left - len(piece))
         yield letter.model_copy(update=update)
 
 
 def restore_record(letter: DeadLetter) -> tuple[bytes | None, bytes | None]:
     """Return key and value of the source record; raises ValueError if the letter was altered."""
-    key = None if letter.key_base64 is None else b64decode(letter.key_base64, validate=True)
-    if letter.encoding == "none":
-        return key, None
-    value = b64decode(letter.value_base64, validate=True)
-    if letter.encoding == "zlib+base64":
-        decompressor = zlib.decompressobj()
-        try:
-            value = decompressor.decompress(value, UNPACKED_BYTES_MAX)
-        except zlib.error as error:
-            raise ValueError(f"value_base64 is not zlib data: {error}") from error
-        if not decompressor.eof:
-            raise ValueError(
-                f"value_base64 is incomplete or decompresses to more than {UNPACKED_BYTES_MAX} bytes"
-            )
-    return key, value
+    return _decode(letter.key_base64), _decode(letter.value_base64)
+
+
+def _decode(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text, validate=True)
 
 
 def parse_cluster(letter: DeadLetter) -> str | None:
@@ -153,6 +132,6 @@ def parse_node(letter: DeadLetter) -> str | None:
 def _key(letter: DeadLetter) -> str:
     """Return the key as text; empty if it is missing or unreadable."""
     try:
-        return b64decode(letter.key_base64 or "", validate=True).decode(errors="replace")
+        return (_decode(letter.key_base64) or b"").decode(errors="replace")
     except ValueError:
         return ""

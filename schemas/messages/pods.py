@@ -4,8 +4,8 @@ A pod has the fields of a Kubernetes pod on which decisions depend. A connector 
 loadstream does not support in `unsupported`. loadstream refuses such a pod, and names the requirements.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -47,18 +47,23 @@ class PodSelector(Part):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Tell whether the labels meet all requirements; NotIn is true if the label is missing."""
-        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            _is_met(requirement, labels.get(requirement.key))
-            for requirement in self.match_expressions
-        )
+        return matches_labels(self, labels)
 
 
-def _is_met(requirement: SelectorRequirement, value: str | None) -> bool:
-    if requirement.operator == "In":
-        return value is not None and value in requirement.values
-    if requirement.operator == "NotIn":
-        return value is None or value not in requirement.values
-    return (value is not None) == (requirement.operator == "Exists")
+def matches_labels(selector: Any, labels: Mapping[str, str]) -> bool:
+    """Tell whether labels meet all requirements of a `PodSelector` or `LabelSelector`."""
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _is_met(requirement.operator, requirement.values, labels.get(requirement.key))
+        for requirement in selector.match_expressions
+    )
+
+
+def _is_met(operator: str, values: Sequence[str], value: str | None) -> bool:
+    if operator == "In":
+        return value is not None and value in values
+    if operator == "NotIn":
+        return value is None or value not in values
+    return (value is not None) == (operator == "Exists")
 
 
 Namespace = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[^/\s]+$")]

@@ -22,10 +22,8 @@ MigrationControllerArgs and DefaultEvictorArgs. Reading is strict and does no I/
     windows          weekly windows
 """
 
-from typing import Any
-
 from schemas.policy.document import Policy
-from schemas.policy.errors import PolicyError, Problem, format_path
+from schemas.policy.errors import PolicyError, Problem
 from schemas.policy.printer import effective_values, effective_yaml, inline_yaml
 from schemas.policy.reader import read_policy
 from schemas.policy.sections.collect import CollectPolicies, CollectPolicy
@@ -41,7 +39,6 @@ from schemas.policy.sections.plugins import (
 from schemas.policy.sections.rebalance import Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.sections.resource_limits import NodeResourceLimitsAwareArgs
 from schemas.policy.sections.risk_moves import RiskMoveArgs
-from schemas.policy.validation import build_model
 
 __all__ = [
     "BUILT_IN",
@@ -65,28 +62,5 @@ __all__ = [
     "effective_values",
     "effective_yaml",
     "inline_yaml",
-    "load_aware_args",
-    "low_node_load_args",
     "read_policy",
 ]
-
-
-def load_aware_args(raw: dict[str, Any]) -> LoadAwareSchedulingArgs:
-    """Return LoadAwareSchedulingArgs from plain values with upstream's names, with all defaults.
-
-    Raises `PolicyError` with every problem.
-    """
-    return build_model(LoadAwareSchedulingArgs, raw)
-
-
-def low_node_load_args(raw: dict[str, Any], compat: Compat = "loadstream") -> LowNodeLoadArgs:
-    """Return LowNodeLoadArgs from plain values with upstream's names, with the defaults of the top level.
-
-    Raises `PolicyError` with every problem; `compat` selects the rules.
-    """
-    policy = build_model(
-        Policy,
-        {"compat": compat, "rebalance": raw},
-        locate=lambda path: (format_path(path[1:]), None),
-    )
-    return policy.rebalance

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from schemas.messages.pods import matches_labels
 from schemas.policy.errors import not_allowed
 from schemas.policy.parts import Conflict, Items, PolicyPart
 
@@ -50,15 +51,6 @@ class LabelRequirement(PolicyPart):
             message = f"{self.operator} takes no values; found {len(self.values)}"
             yield Conflict(("values",), message, ("operator", "values"))
 
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether the labels meet the requirement; NotIn is met if the label is missing."""
-        value = labels.get(self.key)
-        if self.operator == "In":
-            return value is not None and value in self.values
-        if self.operator == "NotIn":
-            return value is None or value not in self.values
-        return (value is not None) == (self.operator == "Exists")
-
 
 class LabelSelector(PolicyPart):
     """Selects objects by their labels."""
@@ -71,9 +63,7 @@ class LabelSelector(PolicyPart):
     """Further requirements."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            requirement.matches(labels) for requirement in self.match_expressions
-        )
+        return matches_labels(self, labels)
 
 
 _REQUIREMENT = re.compile(

@@ -69,11 +69,10 @@ class YamlDocument:
 class _Loader(yaml.SafeLoader):
     """Reads documents and records lines and problems."""
 
-    def __init__(self, text: str, values_max: int) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__(text)
         self.problems: list[Problem] = []
         self._depth, self._nodes, self._values = 0, 0, 0
-        self._values_max = values_max
         self._lines: dict[Path, int] = {}
 
     def read_document(self, node: yaml.Node) -> YamlDocument:
@@ -132,8 +131,8 @@ class _Loader(yaml.SafeLoader):
         return value
 
     def _check_limits(self, line: int, depth: int, values: int) -> None:
-        if values > self._values_max:
-            _stop(line, f"found more than {self._values_max} values; expected at most that many")
+        if values > VALUES_MAX:
+            _stop(line, f"found more than {VALUES_MAX} values; expected at most that many")
         if depth > DEPTH_MAX:
             _stop(line, f"found more than {DEPTH_MAX} levels; expected at most that many")
 
@@ -159,10 +158,10 @@ def read_documents(text: str | bytes) -> tuple[list[YamlDocument], list[Problem]
     After problems such as a duplicate key, reading continues in order to find further problems. Raises
     `PolicyError` if reading cannot continue.
     """
-    text = _decode(text, DOCUMENT_BYTES_MAX)
+    text = _decode(text)
     documents: list[YamlDocument] = []
     try:
-        loader = _Loader(text, VALUES_MAX)
+        loader = _Loader(text)
         while loader.check_node() and (node := loader.get_node()) is not None:
             documents.append(loader.read_document(node))
             if len(documents) > DOCUMENTS_MAX:
@@ -181,10 +180,10 @@ def read_documents(text: str | bytes) -> tuple[list[YamlDocument], list[Problem]
     return documents, loader.problems
 
 
-def _decode(text: str | bytes, bytes_max: int) -> str:
+def _decode(text: str | bytes) -> str:
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
-    if size > bytes_max:
-        message = f"found more than {bytes_max} bytes; expected at most that many"
+    if size > DOCUMENT_BYTES_MAX:
+        message = f"found more than {DOCUMENT_BYTES_MAX} bytes; expected at most that many"
         raise PolicyError([Problem("", message)])
     if isinstance(text, str):
         return text

@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
-from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
+from schemas.policy import LOAD_AWARE, Policy, PolicyError
 from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
 from streams.pods.held_pod import HeldPod
@@ -18,6 +18,7 @@ from streams.pods.kind import kind_of
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds
+from tests.plugin_arguments import load_aware_args
 
 _PLUGINS = PluginChoice(
     filter=(EnabledPlugin(name=LOAD_AWARE),), score=(ScorePlugin(name=LOAD_AWARE),)

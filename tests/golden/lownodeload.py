@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schemas.messages.metrics import NodeMetric
-from schemas.policy import Policy, PolicyError, low_node_load_args
+from schemas.policy import Policy, PolicyError
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import apply_lifecycle
@@ -24,6 +24,7 @@ from streams.rebalance.outcome import RoundOutcome
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds
+from tests.plugin_arguments import low_node_load_args
 
 
 def answer(scenario: Json) -> Json:

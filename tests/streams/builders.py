@@ -35,7 +35,7 @@ from schemas.messages.pods import (
 )
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.usage import CollectPolicyRecord, NodeCollectPolicy, NodeUsage
-from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
+from schemas.policy import LoadAwareSchedulingArgs, Policy, read_policy
 from schemas.topics.codec import decode
 from schemas.topics.partitions import find_policy_numbers, partition_for
 from streams.aggregate.collect_policies import CollectRules, PoolRules
@@ -44,6 +44,7 @@ from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, kind_of
 from streams.stage.cause import build_as_of
 from streams.usage.estimate import Estimator
+from tests.plugin_arguments import load_aware_args
 
 CLUSTER = "test"
 START_MS = 1_760_000_000_000

@@ -21,7 +21,7 @@ from schemas.messages.pods import (
     PodLifecycle,
     Toleration,
 )
-from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args
+from schemas.policy import LoadAwareSchedulingArgs, Policy
 from schemas.policy.sections.plugins import BUILT_IN, EnabledPlugin, PluginChoice, ScorePlugin
 from schemas.policy.sections.resource_limits import NodeResourceLimitsAwareArgs
 from schemas.policy.sections.resources_fit import (
@@ -30,6 +30,7 @@ from schemas.policy.sections.resources_fit import (
     ScoringStrategy,
 )
 from streams.pods.kind import Kind, kind_of
+from tests.plugin_arguments import load_aware_args
 from tests.streams.builders import (
     AFTER_INITIALIZED,
     AFTER_SCHEDULED,

@@ -10,7 +10,7 @@ regularly, and when a server refuses them.
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +131,7 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
 
     async def from_kubeconfig(configuration: Configuration) -> None:
         kubeconfigs = _read_kubeconfigs(paths)
-        chosen = context or _current_context(kubeconfigs)
-        _check_user(kubeconfigs, chosen)
+        chosen, user = _choose_context(list(kubeconfigs.values()), context)
         await load_kube_config(
             os.pathsep.join(map(str, kubeconfigs)),
             chosen,
@@ -140,7 +139,8 @@ def access(kubeconfig: Path | None = None, context: str | None = None) -> Access
             persist_config=False,
         )
         _trim_token(configuration)
-        if (file := _user(kubeconfigs, chosen).get("tokenFile")) and not _token(configuration):
+        token = configuration.api_key.get("BearerToken", "").removeprefix("Bearer")
+        if (file := user.get("tokenFile")) and not token:
             raise ConfigException(f"token file {file} is empty")  # perhaps it is being written
 
     origin = f"kubeconfig {os.pathsep.join(map(str, paths))}"
@@ -184,54 +184,33 @@ def _read_kubeconfigs(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
     return kubeconfigs
 
 
-def _current_context(kubeconfigs: Mapping[Path, dict[str, Any]]) -> str | None:
-    """Return the first current-context, as kubectl does; the client library uses the last file."""
-    for content in kubeconfigs.values():
-        if context := content.get("current-context"):
-            return str(context)
-    return None
+def _choose_context(
+    kubeconfigs: Sequence[dict[str, Any]], context: str | None
+) -> tuple[str, dict[str, Any]]:
+    """Return the given context, or the first current-context, and its user; raises ConfigException.
+
+    The client library uses the current-context of the last file, and ignores an unknown user.
+    """
+    contexts, users = _entries(kubeconfigs, "contexts"), _entries(kubeconfigs, "users")
+    current = (content.get("current-context") for content in kubeconfigs)
+    chosen = context or next(filter(None, current), None)
+    if chosen is None:
+        raise ConfigException(f"there is no current-context; contexts are {_list_names(contexts)}")
+    user = (contexts.get(chosen, {}).get("context") or {}).get("user")
+    if chosen in contexts and user not in users:
+        problem = f"the unknown user {user}" if user else "no user"
+        raise ConfigException(f"context {chosen} has {problem}; users are {_list_names(users)}")
+    return str(chosen), users.get(str(user), {}).get("user") or {}
 
 
-def _check_user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> None:
-    """Raise ConfigException for a missing context or user, because the library's error is unclear."""
-    contexts = _entries_by_name(kubeconfigs, "contexts")
-    if context is None:
-        names = ", ".join(contexts) or "none"
-        raise ConfigException(f"there is no current-context; contexts are {names}")
-    if context not in contexts:
-        return  # the client library reports an unknown context
-    user, users = _user_name(contexts[context]), _entries_by_name(kubeconfigs, "users")
-    if user not in users:
-        problem = f"has the unknown user {user}" if user else "has no user"
-        names = ", ".join(users) or "none"
-        raise ConfigException(f"context {context} {problem}; users are {names}")
-
-
-def _user(kubeconfigs: Mapping[Path, dict[str, Any]], context: str | None) -> dict[str, Any]:
-    """Return the user of a checked context."""
-    name = _user_name(_entries_by_name(kubeconfigs, "contexts")[str(context)])
-    return _entries_by_name(kubeconfigs, "users")[str(name)].get("user") or {}
-
-
-def _user_name(context: Mapping[str, Any]) -> str | None:
-    return (context.get("context") or {}).get("user")
-
-
-def _entries_by_name(
-    kubeconfigs: Mapping[Path, dict[str, Any]], field: str
-) -> dict[str, dict[str, Any]]:
+def _entries(kubeconfigs: Sequence[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
     """Return the entries of all files by name; the first entry of a name counts."""
-    entries: dict[str, dict[str, Any]] = {}
-    for content in kubeconfigs.values():
-        for entry in content.get(field) or ():
-            entries.setdefault(str(entry.get("name")), entry)
-    return entries
+    entries = [entry for content in kubeconfigs for entry in content.get(kind) or ()]
+    return {str(entry.get("name")): entry for entry in reversed(entries)}
 
 
-def _token(configuration: Configuration) -> str:
-    """Return the token without its prefix, or an empty text if there is none."""
-    token: str = configuration.api_key.get("BearerToken") or ""
-    return token.removeprefix("Bearer").strip()
+def _list_names(entries: dict[str, Any]) -> str:
+    return ", ".join(reversed(entries)) or "none"
 
 
 def _trim_token(configuration: Configuration) -> None:

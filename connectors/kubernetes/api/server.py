@@ -29,8 +29,6 @@ REQUEST_S = 65.0
 CONNECT_S = 10.0
 #: Most concurrent requests: more of them would wait in the API server.
 IN_FLIGHT_MAX = 64
-#: Largest answer: a page of 500 large objects.
-BODY_MAX_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
 
 Query = Mapping[str, str | int]
@@ -119,7 +117,7 @@ class ApiServer:
         async with self._slots:
             for renewed in (False, True):
                 async with self._answer(request, timeout, renewed=renewed) as answer:
-                    response = Response(answer.status, answer.headers, await _read_body(answer))
+                    response = Response(answer.status, answer.headers, await answer.read())
                 if response.status != 401:
                     break
         return response
@@ -177,7 +175,7 @@ class ApiServer:
                 if answer.status == 401 and not renewed:
                     continue
                 if answer.status != 200:
-                    raise build_error(answer.status, answer.headers, await _read_body(answer))
+                    raise build_error(answer.status, answer.headers, await answer.read())
                 accepted()
                 async with aclosing(_split(answer)) as lines:
                     async for line in lines:
@@ -220,19 +218,6 @@ class ApiServer:
             raise ApiUnreachable(
                 f"API server {host}: {request.method} {request.path}: {why}"
             ) from error
-
-
-async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body; raises ApiUnreachable if it is too large."""
-    pieces, size = [], 0
-    async for piece in answer.content.iter_any():
-        size += len(piece)
-        if size > BODY_MAX_BYTES:
-            raise ApiUnreachable(
-                f"the answer to {answer.url.path} has more than {BODY_MAX_BYTES} bytes"
-            )
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 async def _split(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

@@ -4,7 +4,6 @@ Certificate files may change while requests use old connections. So each state o
 session. An older session is closed after its last request.
 """
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 
 from connectors.kubernetes.api.access import Access
 
-#: Shortest time between two checks of the certificates' files, in seconds.
-CHECK_S = 1.0
 #: Buffer of an answer: etcd limits objects to 1.5 MiB.
 _READ_AHEAD_BYTES = 2 * 1024 * 1024
 
@@ -58,12 +55,8 @@ class Sessions:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._sessions: dict[tuple[Any, ...], Session] = {}
-        self._newest: tuple[Any, ...] = ()
-        self._checked: tuple[Any, float] = (None, 0.0)
-        """The configuration that was last checked for changed files, and the time of the check."""
 
     async def close(self) -> None:
-        self._checked = (None, 0.0)
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.http.close()
@@ -71,32 +64,22 @@ class Sessions:
     @asynccontextmanager
     async def use(self, configuration: Any) -> AsyncIterator[Session]:
         """Yield the session with this configuration's current certificates."""
-        session = self._find_current(configuration)
+        try:
+            key = _build_key(configuration)
+        except OSError:
+            self._access.expire()  # the files may have moved
+            raise
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = Session.of(configuration)
         session.users += 1
         try:
             yield session
         finally:
             session.users -= 1
-            if len(self._sessions) > 1:
-                await self._close_older()
-
-    def _find_current(self, configuration: Any) -> Session:
-        checked, checked_at_s = self._checked
-        now_s = time.monotonic()
-        if configuration is not checked or now_s - checked_at_s > CHECK_S:
-            try:
-                key = _build_key(configuration)
-            except OSError:
-                self._access.expire()  # the files may have moved
-                raise
-            if key not in self._sessions:
-                self._sessions[key] = Session.of(configuration)
-            self._newest, self._checked = key, (configuration, now_s)
-        return self._sessions[self._newest]
-
-    async def _close_older(self) -> None:
-        for key in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
-            await self._sessions.pop(key).http.close()
+            older = [k for k, v in list(self._sessions.items())[:-1] if not v.users]
+            for unused in [self._sessions.pop(key) for key in older]:
+                await unused.http.close()
 
 
 def _proxy_of_environment(host: str) -> str | None:

@@ -31,45 +31,38 @@ LETTERS = "dead-letters"
 PAUSE_S, PAUSE_MAX_S = 1.0, 20.0
 
 
-class JobStatus:
-    """Follows topic `status` during one term."""
-
-    def __init__(self, cluster: str, jobs: MigrationJobs, cordons: Cordons | None = None) -> None:
-        """`cordons`: None leaves the nodes in Kubernetes unchanged."""
-        self._cluster = cluster
-        self._jobs = jobs
-        self._cordons = cordons
-
-    async def __call__(self, term: LeaderTerm) -> None:
-        async for record in term.records(STATUS):
-            status = decode(STATUS, record.value)
-            if isinstance(status, MigrationStatus) and status.cluster == self._cluster:
-                await term.run_during(self._jobs.wait_until_listed())
-                try:
-                    async with term.writing():
-                        await self._jobs.report(status)
-                except TermOver:
-                    return
-            elif isinstance(status, DrainStatus) and status.cluster == self._cluster:
-                await term.run_during(self._cordon(status, term))
-                if term.over.is_set():
-                    return
-            term.mark_done(STATUS, record.offset + 1)
-
-    async def _cordon(self, status: DrainStatus, term: LeaderTerm) -> None:
-        pause_s = PAUSE_S
-        while self._cordons is not None:
+async def follow_status(
+    cluster: str, jobs: MigrationJobs, cordons: Cordons | None, term: LeaderTerm
+) -> None:
+    """Follow topic `status` until the term is over; without `cordons`, nodes are not changed."""
+    async for record in term.records(STATUS):
+        status = decode(STATUS, record.value)
+        if isinstance(status, MigrationStatus) and status.cluster == cluster:
+            await term.run_during(jobs.wait_until_listed())
             try:
                 async with term.writing():
-                    await self._cordons.apply(status)
+                    await jobs.report(status)
             except TermOver:
                 return
-            except (ApiError, ApiUnreachable, AccessError) as error:
-                logger.warning("cordoning node %s failed, trying again: %s", status.node, error)
-            else:
+        elif isinstance(status, DrainStatus) and status.cluster == cluster and cordons is not None:
+            await term.run_during(_cordon(cordons, status, term))
+            if term.over.is_set():
                 return
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        term.mark_done(STATUS, record.offset + 1)
+
+
+async def _cordon(cordons: Cordons, status: DrainStatus, term: LeaderTerm) -> None:
+    pause_s = PAUSE_S
+    while True:
+        try:
+            async with term.writing():
+                return await cordons.apply(status)
+        except TermOver:
+            return None
+        except (ApiError, ApiUnreachable, AccessError) as error:
+            logger.warning("cordoning node %s failed, trying again: %s", status.node, error)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
 
 class JobRefusals:

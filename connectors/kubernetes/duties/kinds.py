@@ -23,8 +23,8 @@ from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.duties.carry_out import CLOCK, CommandExecutor
-from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
-from connectors.kubernetes.duties.produce import MessageProducer, Messages
+from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, follow_status
+from connectors.kubernetes.duties.produce import Messages, send_messages
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
@@ -96,11 +96,9 @@ async def watch(context: DutyContext, schedulers: Collection[str]) -> Duty:
         finally:
             await kubernetes_watch.close()
 
-    produce = MessageProducer(context.producer, messages)
-
     async def work_during(term: LeaderTerm) -> None:
         while not term.over.is_set():
-            sending = asyncio.ensure_future(produce(term))
+            sending = asyncio.ensure_future(send_messages(context.producer, messages(), term))
             reset = asyncio.ensure_future(_wait_for_reset(term))
             try:
                 await asyncio.wait((sending, reset), return_when=asyncio.FIRST_COMPLETED)
@@ -145,7 +143,7 @@ async def collect(context: DutyContext, sources: Sequence[SourceSettings]) -> Du
             async for item in collector.messages():
                 yield item
 
-    return Duty("collect", MessageProducer(context.producer, messages))
+    return Duty("collect", lambda term: send_messages(context.producer, messages(), term))
 
 
 async def bind(context: DutyContext) -> Duty:
@@ -181,8 +179,8 @@ async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
-                tasks.create_task(JobStatus(context.cluster, jobs, cordons)(term))
-                tasks.create_task(MessageProducer(context.producer, lambda: _read_jobs(jobs))(term))
+                tasks.create_task(follow_status(context.cluster, jobs, cordons, term))
+                tasks.create_task(send_messages(context.producer, _read_jobs(jobs), term))
         finally:
             await sink.close()
 

@@ -63,7 +63,17 @@ async def _run(
         outcomes = await stack.enter_async_context(Producer(kafka, linger_ms=OUTCOMES_LINGER_MS))
         context = DutyContext(kafka, cluster, access, producer, outcomes, telemetry, stack)
         duties = [await create(context) for create in factories]
-        members = {duty.name: _create_member(context, duty) for duty in duties}
+        members = {
+            duty.name: Leadership(
+                kafka,
+                cluster,
+                duty.name,
+                topics=duty.topics,
+                newest=duty.newest,
+                begin=duty.begin,
+            )
+            for duty in duties
+        }
         async with asyncio.TaskGroup() as tasks:
             for duty in duties:
                 telemetry.add_duty(duty.name)
@@ -75,14 +85,3 @@ async def _run(
                 producer.check()
                 outcomes.check()
                 await asyncio.sleep(_SNAPSHOT_S)
-
-
-def _create_member(context: DutyContext, duty: Duty) -> Leadership:
-    return Leadership(
-        context.kafka,
-        context.cluster,
-        duty.name,
-        topics=duty.topics,
-        newest=duty.newest,
-        begin=duty.begin,
-    )

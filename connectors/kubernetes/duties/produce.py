@@ -7,7 +7,7 @@ would accept is logged and skipped.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from connectors.kafka.producer import Producer, RecordTooLong
@@ -24,26 +24,18 @@ _SENTENCE_CHARS_MAX = 200
 Messages = AsyncGenerator[tuple[str, Message], None]
 
 
-class MessageProducer:
-    """The work of a watch or a collector during one term."""
+async def send_messages(producer: Producer, messages: Messages, term: LeaderTerm) -> None:
+    """Send until the term is over; raises exceptions of the source, and BrokerUnavailable."""
+    await term.run_during(_send(producer, messages, term))
 
-    def __init__(self, producer: Producer, messages: Callable[[], Messages]) -> None:
-        """`messages` is called once per term, which begins with a full list."""
-        self._producer = producer
-        self._messages = messages
 
-    async def __call__(self, term: LeaderTerm) -> None:
-        """Send until the term is over; raises exceptions of the source, and BrokerUnavailable."""
-        await term.run_during(self._send(term))
-
-    async def _send(self, term: LeaderTerm) -> None:
-        with suppress(TermOver):
-            async with aclosing(self._messages()) as messages:
-                async for topic, message in messages:
-                    async with term.writing():
-                        try:
-                            term.track_write(await self._producer.send(topic, message))
-                        except RecordTooLong as error:
-                            logger.warning(
-                                "skipped: %s: %s", error, sentence(message)[:_SENTENCE_CHARS_MAX]
-                            )
+async def _send(producer: Producer, source: Messages, term: LeaderTerm) -> None:
+    with suppress(TermOver):
+        async with aclosing(source) as messages:
+            async for topic, message in messages:
+                async with term.writing():
+                    try:
+                        term.track_write(await producer.send(topic, message))
+                    except RecordTooLong as error:
+                        shown = sentence(message)[:_SENTENCE_CHARS_MAX]
+                        logger.warning("skipped: %s: %s", error, shown)

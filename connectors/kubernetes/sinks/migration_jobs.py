@@ -20,7 +20,7 @@ later, but a deletion or a resumption is lost.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -52,8 +52,6 @@ GROUP = "/apis/scheduling.koordinator.sh/v1alpha1"
 COLLECTION = f"{GROUP}/podmigrationjobs"
 #: Most active jobs; further jobs are ignored until they change or are listed again.
 JOBS_MAX = 10_000
-#: How long a report waits for the first list of jobs, in seconds.
-LIST_S = 5.0
 #: Most attempts to write to a job; with their timeouts they take less than `END_S` of a term.
 WRITES_MAX = 4
 #: First pause between two attempts, in seconds; each is twice as long as the previous one.
@@ -88,9 +86,6 @@ class MigrationJobs:
 
     async def report(self, status: MigrationStatus) -> bool:
         """Write a migration's status to its job; False: there is no job, or the write failed."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LIST_S):
-                await self._list_done.wait()
         jobs = self._jobs.values()
         job = next((job for job, pod in jobs if pod.uid == status.pod.uid), None)
         if job is None or status.cluster != self._cluster:

@@ -13,16 +13,15 @@ than `fresh_ms`, do not replace another source. Nothing is added to aggregates.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
 
 from connectors.kubernetes.sources.health import SKEW_MAX_MS
+from schemas.base.message import RESOURCES_MAX
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
+from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 
 #: Resources of a sample whose source can start to report a node.
 REQUIRED = frozenset(("cpu", "memory"))
-#: Most resources in one map of a message.
-_RESOURCES_MAX = 64
 
 
 @dataclass(slots=True)
@@ -108,46 +107,30 @@ class Precedence:
         for other, (held, at_ms) in sorted(node.held.items()):
             if now_ms - at_ms <= self._fresh_ms[other]:
                 filled = _fill(filled, held)
-        if filled is not message:
+        if filled != message:
             self._count(source, "filled_in")
         return filled
 
 
 def _fill(message: NodeUsage, other: NodeUsage) -> NodeUsage:
     """Add the resources and pods that only the other message has."""
-    changes: dict[str, Any] = {}
-    if (usage := _add_missing(message.usage, other.usage)) is not message.usage:
-        changes["usage"] = usage
-    uids = {(pod.namespace, pod.name): pod.uid for pod in message.pods}
-    pods = _merge_pods(
-        {pod.uid: pod for pod in message.pods},
-        {
-            pod.uid: pod
-            for pod in other.pods
-            if uids.get((pod.namespace, pod.name), pod.uid) == pod.uid
-        },
-    )
-    if pods is not None:
-        changes["pods"] = tuple(pods[:PODS_PER_SAMPLE_MAX])
-    return message.model_copy(update=changes) if changes else message
-
-
-def _merge_pods(
-    pods: Mapping[str, PodUsage], others: Mapping[str, PodUsage]
-) -> list[PodUsage] | None:
-    """Add the pods, and their resources, that only `others` has; None: there are none."""
-    changed = False
-    merged = dict(pods)
-    for uid, other in others.items():
-        pod = pods.get(uid)
+    names = {(pod.namespace, pod.name) for pod in message.pods}
+    pods = {pod.uid: pod for pod in message.pods}
+    for found in other.pods:
+        pod = pods.get(found.uid)
         if pod is None:
-            merged[uid], changed = other, True
-        elif (usage := _add_missing(pod.usage, other.usage)) is not pod.usage:
-            merged[uid], changed = pod.model_copy(update={"usage": usage}), True
-    return list(merged.values()) if changed else None
+            if (found.namespace, found.name) not in names:
+                pods[found.uid] = found
+        elif found.usage.keys() - pod.usage.keys():
+            usage = _add_missing(pod.usage, found.usage)
+            pods[pod.uid] = pod.model_copy(update={"usage": usage})
+    changes = {
+        "usage": _add_missing(message.usage, other.usage),
+        "pods": tuple(pods.values())[:PODS_PER_SAMPLE_MAX],
+    }
+    return message.model_copy(update=changes)
 
 
-def _add_missing(usage: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Add the amounts that only the other map has; returns the same object if there are none."""
-    missing = [name for name in other if name not in usage][: _RESOURCES_MAX - len(usage)]
-    return {**usage, **{name: other[name] for name in missing}} if missing else usage
+def _add_missing(usage: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Add the amounts that only the other map has."""
+    return dict(islice({**usage, **other, **usage}.items(), RESOURCES_MAX))

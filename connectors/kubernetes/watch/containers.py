@@ -16,7 +16,7 @@ Source: k8s.io/component-helpers/resource/helpers.go, `PodRequests`, `determineE
 from collections.abc import Iterable
 from typing import Any
 
-from connectors.kubernetes.watch.metadata import Json, drop_empty
+from connectors.kubernetes.watch.metadata import Json, drop_empty, select
 from schemas.base.quantities import QuantityError, parse_nanos
 
 _WHOLE_POD = ("cpu", "memory")
@@ -59,15 +59,13 @@ def _convert_container(container: Json, running: dict[str, Json], infeasible: bo
         requests, limits = _resolve_resize(resources, status, infeasible)
     values = drop_empty(requests=requests, limits=limits)
     if ports := container.get("ports"):
-        host_ports = [
-            drop_empty(
-                port=port["hostPort"], protocol=port.get("protocol"), host_ip=port.get("hostIP")
-            )
-            for port in ports
-            if port.get("hostPort")
-        ]
-        if host_ports:
-            values["host_ports"] = host_ports
+        values |= drop_empty(
+            host_ports=[
+                {"port": port["hostPort"], **select(port, "protocol", "hostIP")}
+                for port in ports
+                if port.get("hostPort")
+            ]
+        )
     return values
 
 

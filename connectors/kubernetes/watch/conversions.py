@@ -10,6 +10,7 @@ from connectors.kubernetes.watch.metadata import (
     drop_empty,
     get_metadata,
     parse_time_ms,
+    select,
     select_node_annotations,
 )
 from schemas.base.message import RESOURCES_MAX
@@ -28,10 +29,7 @@ def convert_node(node: Json) -> Json:
         created_at_ms=parse_time_ms(meta.get("creationTimestamp")),
         labels=meta.get("labels"),
         annotations=select_node_annotations(meta),
-        taints=[
-            drop_empty(key=taint.get("key"), value=taint.get("value"), effect=taint.get("effect"))
-            for taint in spec.get("taints") or ()
-        ],
+        taints=[select(taint, "key", "value", "effect") for taint in spec.get("taints") or ()],
         unschedulable=spec.get("unschedulable"),
     )
 
@@ -48,11 +46,11 @@ def _limit_resources(allocatable: Json) -> Json:
 
 
 def convert_namespace(namespace: Json) -> Json:
-    return drop_empty(labels=get_metadata(namespace).get("labels"))
+    return select(get_metadata(namespace), "labels")
 
 
 def convert_priority_class(priority_class: Json) -> Json:
-    return drop_empty(value=priority_class.get("value"))
+    return select(priority_class, "value")
 
 
 def convert_disruption_budget(budget: Json) -> Json:
@@ -62,14 +60,14 @@ def convert_disruption_budget(budget: Json) -> Json:
     """
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
     is_outdated = status.get("observedGeneration", 0) < get_metadata(budget).get("generation", 0)
+    values = select(
+        status, "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"
+    )
+    if is_outdated:
+        values.pop("disruptions_allowed", None)
     return {
-        **drop_empty(
-            disruptions_allowed=0 if is_outdated else status.get("disruptionsAllowed"),
-            current_healthy=status.get("currentHealthy"),
-            desired_healthy=status.get("desiredHealthy"),
-            expected_pods=status.get("expectedPods"),
-            unhealthy_pod_eviction_policy=spec.get("unhealthyPodEvictionPolicy"),
-        ),
+        **values,
+        **select(spec, "unhealthyPodEvictionPolicy"),
         **convert_pod_selector(spec.get("selector")),
     }
 
@@ -88,11 +86,8 @@ def convert_anti_affinity(affinity: Json) -> list[Json]:
     """Convert the required terms; a namespace selector counts as all namespaces."""
     anti_affinity = affinity.get("podAntiAffinity") or {}
     return [
-        drop_empty(
-            topology_key=term.get("topologyKey"),
-            namespaces=term.get("namespaces"),
-            all_namespaces=term.get("namespaceSelector") is not None,
-        )
+        select(term, "topologyKey", "namespaces")
+        | drop_empty(all_namespaces=term.get("namespaceSelector") is not None)
         | convert_pod_selector(term.get("labelSelector"))
         for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     ]
@@ -110,7 +105,4 @@ def convert_pod_selector(selector: Json | None) -> Json:
 
 
 def _requirements(terms: Any) -> list[Json]:
-    return [
-        drop_empty(key=term.get("key"), operator=term.get("operator"), values=term.get("values"))
-        for term in terms or ()
-    ]
+    return [select(term, "key", "operator", "values") for term in terms or ()]

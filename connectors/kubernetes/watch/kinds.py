@@ -43,17 +43,11 @@ def _namespace_and_name(obj: Json) -> Json:
     return {"namespace": obj["metadata"]["namespace"], "name": obj["metadata"]["name"]}
 
 
-def _owner(kind: str) -> Callable[[Json], Json]:
-    """Return a function for the identity of a workload; objects in a list do not have their kind."""
-
-    def identity(obj: Json) -> Json:
+def _workload(kind: str, values: Callable[[Json], Json | None]) -> ObjectKind:
+    def identify(obj: Json) -> Json:  # objects in a list do not have their kind
         return {"uid": obj["metadata"]["uid"], "owner_kind": kind, **_namespace_and_name(obj)}
 
-    return identity
-
-
-def _workload(kind: str, values: Callable[[Json], Json | None]) -> ObjectKind:
-    return ObjectKind(WorkloadState, _owner(kind), values)
+    return ObjectKind(WorkloadState, identify, values)
 
 
 #: Kinds by path of the collection.

@@ -4,7 +4,10 @@ Annotations are a third of many objects, and most annotations are irrelevant her
 filter, a score or a protection reads are kept, so other changes cause no record.
 """
 
+from functools import cache
 from typing import Any
+
+from pydantic.alias_generators import to_snake
 
 from connectors.kubernetes.api import times
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
@@ -27,6 +30,8 @@ _POD_ANNOTATIONS = frozenset(
 _NODE_ANNOTATIONS = frozenset(
     {"scheduling.koordinator.sh/usage-thresholds", "node.koordinator.sh/raw-allocatable"}
 )
+
+_record_name = cache(to_snake)
 
 Json = dict[str, Any]
 """An object as the API server writes it, or the plain values of a record."""
@@ -60,6 +65,11 @@ def parse_time_ms(text: str | None) -> int | None:
     """
     time_ms = times.parse_time_ms(text)
     return None if time_ms is None else min(max(time_ms, EPOCH_MS_MIN), EPOCH_MS_MAX)
+
+
+def select(obj: Json, *names: str) -> Json:
+    """Return the fields that are not empty, under the names of records: hostIP becomes host_ip."""
+    return drop_empty(**{_record_name(name): obj.get(name) for name in names})
 
 
 def drop_empty(**values: Any) -> Json:

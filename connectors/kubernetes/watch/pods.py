@@ -21,6 +21,7 @@ from connectors.kubernetes.watch.metadata import (
     Json,
     drop_empty,
     parse_time_ms,
+    select,
     select_pod_annotations,
 )
 from connectors.kubernetes.watch.volumes import Claims
@@ -35,21 +36,10 @@ _EXCLUSIVE = ("iscsi", "rbd")
 _OPERATORS = (None, "", "Exists", "Equal")
 #: Fields that count on the pod's node.
 _NODE_FIELDS = (
-    *(
-        "namespace",
-        "name",
-        "uid",
-        "node",
-        "nominated_node",
-        "scheduler",
-        "priority",
-        "phase",
-        "qos_class",
-        "owners",
-    ),
-    *("containers", "init_containers", "overhead"),
-    *("created_at_ms", "scheduled_at_ms", "initialized_at_ms", "deleting_at_ms", "ready"),
-)
+    "namespace", "name", "uid", "node", "nominated_node", "scheduler", "priority", "phase",
+    "qos_class", "owners", "containers", "init_containers", "overhead", "created_at_ms",
+    "scheduled_at_ms", "initialized_at_ms", "deleting_at_ms", "ready",
+)  # fmt: skip
 
 
 def convert_pod(pod: Json, claims: Claims) -> Json:
@@ -69,17 +59,12 @@ def convert_pod(pod: Json, claims: Claims) -> Json:
         node=spec.get("nodeName"),
         nominated_node=None if spec.get("nodeName") else status.get("nominatedNodeName"),
         scheduler=spec.get("schedulerName"),
-        priority=spec.get("priority"),
-        phase=status.get("phase"),
         failure=status.get("reason") if status.get("phase") == "Failed" else None,
-        qos_class=status.get("qosClass"),
         labels=meta.get("labels"),
         annotations=select_pod_annotations(meta),
         owners=_convert_owners(meta),
         containers=regular,
         init_containers=init,
-        overhead=spec.get("overhead"),
-        node_selector=spec.get("nodeSelector"),
         tolerations=_convert_tolerations(spec),
         unsupported=find_unsupported(spec, namespace, mounted, claims),
         local_storage=_has_local_storage(spec),
@@ -90,6 +75,8 @@ def convert_pod(pod: Json, claims: Claims) -> Json:
         resource_claims=bool(spec.get("resourceClaims")),
         created_at_ms=parse_time_ms(meta.get("creationTimestamp")),
         deleting_at_ms=parse_time_ms(meta.get("deletionTimestamp")),
+        **select(spec, "priority", "overhead", "nodeSelector"),
+        **select(status, "phase", "qosClass"),
         **_read_conditions(status),
     )
     if affinity := spec.get("affinity"):
@@ -129,25 +116,13 @@ def _limit_ports(container: Json) -> Json:
 
 
 def _convert_owners(meta: Json) -> list[Json]:
-    return [
-        drop_empty(
-            kind=owner.get("kind"),
-            name=owner.get("name"),
-            uid=owner.get("uid"),
-            controller=owner.get("controller"),
-        )
-        for owner in meta.get("ownerReferences") or ()
-    ]
+    owners = meta.get("ownerReferences") or ()
+    return [select(owner, "kind", "name", "uid", "controller") for owner in owners]
 
 
 def _convert_tolerations(spec: Json) -> list[Json]:
     return [
-        drop_empty(
-            key=toleration.get("key"),
-            operator=toleration.get("operator"),
-            value=toleration.get("value"),
-            effect=toleration.get("effect"),
-        )
+        select(toleration, "key", "operator", "value", "effect")
         for toleration in spec.get("tolerations") or ()
         if toleration.get("operator") in _OPERATORS
     ]

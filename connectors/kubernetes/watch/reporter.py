@@ -73,9 +73,7 @@ class Reporter(ABC):
                 self._seen = None
 
     def _report_present(self, obj: Json, list_id: str | None) -> Reported:
-        key = self._key(obj)
-        if key is None:
-            return
+        key = self.key(obj)
         if self._seen is not None:
             self._seen.add(key)
         try:
@@ -91,23 +89,14 @@ class Reporter(ABC):
             self.left_out.discard(key)
 
     def _report_deleted(self, obj: Json, list_id: str | None) -> Reported:
-        key = self._key(obj)
-        if key is None:
-            return
+        key = self.key(obj)
         self.left_out.discard(key)
         if key in self.reported:
             yield from self.report_removal(key, list_id, obj)
 
-    def _key(self, obj: Json) -> str | None:
-        try:
-            return self.key(obj)
-        except (KeyError, TypeError, AttributeError) as error:
-            logger.warning("omitted an object without a name: %s", _unexpected(error))
-            return None
-
     @abstractmethod
     def key(self, obj: Json) -> str:
-        """Return the key of an object; raises KeyError, TypeError or AttributeError."""
+        """Return the key of an object."""
 
     def describe(self, key: str, obj: Json) -> str:
         """Return the name of an object in the log; by default its key."""

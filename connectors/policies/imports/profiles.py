@@ -55,9 +55,6 @@ ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
 _OURS = ("checkBoth",)
 _MODELS = {field.alias or name: inner_model(field.annotation) or Policy
            for name, field in Policy.model_fields.items()}  # fmt: skip
-#: Fields with `include` and `exclude`, and words that people often write instead.
-_NAMESPACES = ("evictableNamespaces", "namespaces")
-_MEANT = {"only": "include", "allow": "include", "except": "exclude", "ignore": "exclude"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ class Profile:
                 apply(result, node, special[field])
             elif field not in (*fields, "apiVersion", "kind"):
                 result.add_problem(node, f"unknown field{_suggest_field(field, section, fields)}")
-            elif field in fields and not _has_wrong_keys(result, node):
+            elif field in fields:
                 value = node.value
                 if field == "arbitrationArgs" and isinstance(value, dict):
                     # Arbitration cannot be switched off, in Koordinator either.
@@ -189,22 +186,8 @@ def _suggest_name(name: str, known_names: Iterable[str]) -> str:
 
 def _suggest_field(field: str, section: str, fields: list[str]) -> str:
     """Return where a field belongs, or suggest a similar name."""
-    if field in ("name", "plugins"):
-        return "; it belongs beside args: indent it less"
     for name, info in _MODELS[section].model_fields.items():
         inner = inner_model(info.annotation)
         if inner is not None and field in field_names(inner):
             return f"; it belongs inside {info.alias or name}: indent it more"
     return nearest(field, fields)
-
-
-def _has_wrong_keys(result: Translation, node: DocumentNode) -> bool:
-    """Tell whether a selection of namespaces has other keys than include and exclude; report them."""
-    if node.path[-1] not in _NAMESPACES or not isinstance(node.value, dict):
-        return False
-    wrong = [key for key in node.value if key not in ("include", "exclude")]
-    for key in wrong:
-        meant = next((name for word, name in _MEANT.items() if word in key.lower()), None)
-        hint = f'; did you mean "{meant}"?' if meant else nearest(key, ("include", "exclude"))
-        result.add_problem(node.child(key), f"unknown field{hint}")
-    return bool(wrong)

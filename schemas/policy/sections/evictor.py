@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.policy.durations import Duration
-from schemas.policy.parts import Conflict, Count, Items, PolicyPart
+from schemas.policy.parts import Conflict, Count, Items, PolicyPart, get_alias
 from schemas.policy.sections.migration import PriorityThreshold
 from schemas.policy.selectors import LabelSelector, SelectorText
 
@@ -19,6 +19,16 @@ ExtraProtection = Literal[
     "PodsWithResourceClaims",
     "PodsWithPDBBlockingSingleReplicaOwner",
 ]
+
+
+#: Older form of `podProtections`: flags that disable a default protection, or enable an extra one.
+_DISABLING_FLAGS: dict[str, str] = {
+    "evict_local_storage_pods": "PodsWithLocalStorage",
+    "evict_daemon_set_pods": "DaemonSetPods",
+    "evict_system_critical_pods": "SystemCriticalPods",
+    "evict_failed_bare_pods": "FailedBarePods",
+}
+_ENABLING_FLAGS = {"ignore_pvc_pods": "PodsWithPVC", "ignore_pods_without_pdb": "PodsWithoutPDB"}
 
 
 class StorageClass(PolicyPart):
@@ -89,7 +99,8 @@ class DefaultEvictorArgs(PolicyPart):
     """Pods without a disruption budget are protected."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        flags = [alias for alias, is_set in self._old_flags() if is_set]
+        old_flags = (*_DISABLING_FLAGS, *_ENABLING_FLAGS)
+        flags = [get_alias(type(self), flag) for flag in old_flags if getattr(self, flag)]
         protections = self.pod_protections
         if flags and (protections.extra_enabled or protections.default_disabled):
             message = (
@@ -97,29 +108,12 @@ class DefaultEvictorArgs(PolicyPart):
             )
             yield Conflict(("podProtections",), message, ("podProtections", *flags))
 
-    def _old_flags(self) -> tuple[tuple[str, bool], ...]:
-        return (
-            ("evictLocalStoragePods", self.evict_local_storage_pods),
-            ("evictDaemonSetPods", self.evict_daemon_set_pods),
-            ("evictSystemCriticalPods", self.evict_system_critical_pods),
-            ("evictFailedBarePods", self.evict_failed_bare_pods),
-            ("ignorePvcPods", self.ignore_pvc_pods),
-            ("ignorePodsWithoutPDB", self.ignore_pods_without_pdb),
-        )
-
     @property
     def protections(self) -> tuple[str, ...]:
         """Names of the protections in force, sorted."""
         lists = self.pod_protections
-        disabled = {
-            "PodsWithLocalStorage": self.evict_local_storage_pods,
-            "DaemonSetPods": self.evict_daemon_set_pods,
-            "SystemCriticalPods": self.evict_system_critical_pods,
-            "FailedBarePods": self.evict_failed_bare_pods,
-        }
-        names = {name for name, is_off in disabled.items() if not is_off}
+        names = {name for flag, name in _DISABLING_FLAGS.items() if not getattr(self, flag)}
         names -= set(lists.default_disabled)
         names |= set(lists.extra_enabled)
-        names |= {"PodsWithPVC"} if self.ignore_pvc_pods else set()
-        names |= {"PodsWithoutPDB"} if self.ignore_pods_without_pdb else set()
+        names |= {name for flag, name in _ENABLING_FLAGS.items() if getattr(self, flag)}
         return tuple(sorted(names))

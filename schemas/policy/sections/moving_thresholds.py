@@ -15,7 +15,6 @@ without a target.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
@@ -106,8 +105,6 @@ class MovingThresholds(PolicyPart):
 
 
 _READS = ("movingThresholds", "loadAware", "rebalance", "compat")
-#: Most pools in a message.
-_POOLS_IN_MESSAGE_MAX = 20
 
 
 def find_moving_conflicts(
@@ -124,39 +121,16 @@ def find_moving_conflicts(
         yield Conflict(("movingThresholds", "hotspots"), message, _READS)
         return
     pools = rebalance.pools(compat)
-    names = dict.fromkeys(pool.name for pool in pools)
-    moved = _pools_by_entry(moving, pools)
+    entries = [moving.of_pool(pool.name) for pool in pools]
+    names = [pool.name for pool in pools]
     for index, entry in enumerate(moving.hotspots):
         at = ("movingThresholds", "hotspots", index)
         if entry.pool and entry.pool not in names:
-            allowed = ", ".join(map(repr, islice(names, _POOLS_IN_MESSAGE_MAX)))
-            further = (
-                f" and {len(names) - _POOLS_IN_MESSAGE_MAX} more"
-                if len(names) > _POOLS_IN_MESSAGE_MAX
-                else ""
-            )
-            message = f"found {entry.pool!r}; the pools are {allowed}{further}"
+            message = f"found {entry.pool!r}; the pools are {', '.join(map(repr, names))}"
             yield Conflict((*at, "pool"), message, _READS)
-        for pool in moved[index]:
-            yield from _pool_conflicts(entry, pool, at)
-
-
-def _pools_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list[list[NodePool]]:
-    """Return for each entry the pools that it applies to, once per set of thresholds."""
-    first: dict[str, int] = {}
-    for index, entry in enumerate(moving.hotspots):
-        first.setdefault(entry.pool, index)
-    moved: list[list[NodePool]] = [[] for _ in moving.hotspots]
-    seen: set[tuple[object, ...]] = set()
-    for pool in pools:
-        index = first.get(pool.name, first.get("", -1))
-        # Pools share the map objects that they inherit.
-        maps = (id(getattr(pool, field)) for field in THRESHOLD_MAPS)
-        signature = (index, pool.use_deviation_thresholds, *maps)
-        if index >= 0 and signature not in seen:
-            seen.add(signature)
-            moved[index].append(pool)
-    return moved
+        for pool, applied in zip(pools, entries, strict=True):
+            if applied is entry:
+                yield from _pool_conflicts(entry, pool, at)
 
 
 def _filter_conflicts(

@@ -1,7 +1,6 @@
 """A dead letter keeps the whole record, of any size."""
 
 import random
-from base64 import b64encode
 from collections.abc import Sequence
 
 import pytest
@@ -25,7 +24,9 @@ def join_parts(parts: Sequence[DeadLetter]) -> DeadLetter:
     key = None
     if parts[0].key_base64 is not None:
         key = "".join(part.key_base64 or "" for part in parts)
-    value = "".join(part.value_base64 for part in parts)
+    value = None
+    if parts[0].value_base64 is not None:
+        value = "".join(part.value_base64 or "" for part in parts)
     return parts[0].model_copy(update={"parts": 1, "key_base64": key, "value_base64": value})
 
 
@@ -52,7 +53,6 @@ def test_a_dead_letter_names_offset_and_reason() -> None:
         timestamp_ms=1_760_000_000_000,
         key_base64="Yy9u",
         value_base64="e30=",
-        encoding="base64",
     )
 
 
@@ -89,8 +89,6 @@ def test_an_invalid_key_names_no_cluster() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        (b"c/n", b'{"node":"n"},' * 80_000),
-        (b"c/n", noise(1_048_576)),
         (b"c/n", noise(4_194_305)),
         (noise(1_048_000), b""),
         (noise(1_048_000), None),
@@ -98,7 +96,7 @@ def test_an_invalid_key_names_no_cluster() -> None:
         (None, noise(1_000_000)),
         (b"", noise(1_000_000)),
     ],
-    ids=["json", "noise", "over the limit", "key", "key alone", "both", "no key", "empty key"],
+    ids=["over the limit", "key", "key alone", "both", "no key", "empty key"],
 )
 def test_a_large_record_is_split_into_parts_without_loss(
     key: bytes | None, value: bytes | None
@@ -121,17 +119,11 @@ def test_parts_of_any_size_are_joined(
     parts = list(split_letter(whole, chars_max))
     assert join_parts(parts) == whole
     for part in parts:
-        assert len(part.value_base64) + len(part.key_base64 or "") <= chars_max
+        assert len(part.value_base64 or "") + len(part.key_base64 or "") <= chars_max
         assert (part.key_base64 is None) == (key is None)
 
 
-@pytest.mark.parametrize(
-    ("value", "complaint"),
-    [("not base64!", "base64"), (b64encode(b"no zlib").decode(), "is not zlib data")],
-)
-def test_a_changed_dead_letter_is_an_error(value: str, complaint: str) -> None:
-    changed = letter(b"k", b"v").model_copy(
-        update={"encoding": "zlib+base64", "value_base64": value}
-    )
-    with pytest.raises(ValueError, match=complaint):
+def test_a_changed_dead_letter_is_an_error() -> None:
+    changed = letter(b"k", b"v").model_copy(update={"value_base64": "not base64!"})
+    with pytest.raises(ValueError, match="base64"):
         restore_record(changed)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.policy import effective_yaml, load_aware_args, read_policy
+from schemas.policy import effective_yaml, read_policy
+from tests.plugin_arguments import load_aware_args
 from tests.schemas.policy.harness import problems
 
 

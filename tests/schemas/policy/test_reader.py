@@ -1,7 +1,5 @@
 """Reading a policy reports all its problems with path and line."""
 
-from typing import Any
-
 import pytest
 
 from schemas.policy import (
@@ -13,7 +11,6 @@ from schemas.policy import (
 )
 from schemas.policy.errors import PROBLEMS_MAX
 from schemas.policy.parts import NODE_POOLS_MAX
-from schemas.policy.sections import moving_thresholds
 from tests.schemas.policy.harness import lines
 
 
@@ -213,21 +210,3 @@ def test_a_policy_has_a_bounded_number_of_pools() -> None:
     assert len(read_policy(_pools(NODE_POOLS_MAX)).rebalance.node_pools) == NODE_POOLS_MAX
     with pytest.raises(PolicyError, match="found a list of 65; allowed is at most 64 entries"):
         read_policy(_pools(NODE_POOLS_MAX + 1))
-
-
-def test_an_entry_is_only_checked_for_its_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
-    conflicts = moving_thresholds._pool_conflicts
-
-    def counted(entry: Any, pool: Any, at: Any) -> Any:
-        looked.append(pool.name)
-        return conflicts(entry, pool, at)
-
-    monkeypatch.setattr(moving_thresholds, "_pool_conflicts", counted)
-    monkeypatch.setattr(moving_thresholds.MovingThresholds, "of_pool", None)
-    read_policy(_pools(40))
-    assert looked == [f"p{number}" for number in range(40)]
-    looked.clear()
-    everywhere = _pools(40).split("  hotspots:")[0] + "  hotspots: [{windows: [{to: '06:00'}]}]\n"
-    read_policy(everywhere)
-    assert looked == ["p0"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from schemas.policy import Compat, LowNodeLoadArgs, PolicyError, low_node_load_args
+from schemas.policy import Compat, LowNodeLoadArgs, PolicyError
 from schemas.policy.sections.rebalance import DEFAULT_POOL
+from tests.plugin_arguments import low_node_load_args
 from tests.schemas.policy.harness import problems
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "lownodeload.jsonl.gz"

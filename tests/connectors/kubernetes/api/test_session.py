@@ -13,7 +13,6 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api import access as access_module
-from connectors.kubernetes.api import session as session_module
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.errors import AccessError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
@@ -123,10 +122,8 @@ async def test_a_temporarily_missing_certificate_fails_the_request_only(
     played: Played,
     certificate: tuple[Path, Path],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For example during a rotation: watches, binders and evictors retry."""
-    monkeypatch.setattr(session_module, "CHECK_S", 0.0)
     cert = tmp_path / "ca.crt"
     shutil.copy(certificate[0], cert)
     async with ApiServer(access(played.url, cert)) as api:
@@ -140,9 +137,8 @@ async def test_a_temporarily_missing_certificate_fails_the_request_only(
 
 
 async def test_certificates_of_a_kubeconfig_are_restored_after_the_temporary_folder_was_cleaned(
-    certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    certificate: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(session_module, "CHECK_S", 0.0)
     data = base64.b64encode(certificate[0].read_bytes()).decode()
     config = kubeconfig(
         tmp_path / "kubeconfig", "https://127.0.0.1:1", {"token": "a"},

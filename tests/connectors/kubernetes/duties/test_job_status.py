@@ -12,8 +12,7 @@ from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.api.list_watch import Changed
 from connectors.kubernetes.duties import job_status
-from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
-from connectors.kubernetes.sinks import migration_jobs
+from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, follow_status
 from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
 from schemas.base.refusals import Refusal
@@ -82,7 +81,6 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the last state of a migration would be lost, and its job would run forever."""
-    monkeypatch.setattr(migration_jobs, "LIST_S", 0.1)
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
     fake_server = FakeServer()
     job = edit(job_object(), "Running", podRef={**pod_ref(), "uid": "uid-1"})
@@ -94,7 +92,7 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
 
         async def work(term: LeaderTerm) -> None:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(JobStatus(CLUSTER, jobs)(term))
+                tasks.create_task(follow_status(CLUSTER, jobs, None, term))
                 tasks.create_task(term.run_during(follow(jobs)))
 
         connection = connect(broker.settings)
@@ -130,7 +128,7 @@ async def test_a_drain_cordons_its_node_once_the_api_server_answers(
         jobs = MigrationJobs(client, CLUSTER)
 
         async def work(term: LeaderTerm) -> None:
-            await JobStatus(CLUSTER, jobs, Cordons(client))(term)
+            await follow_status(CLUSTER, jobs, Cordons(client), term)
 
         of_another = drain(NODE, "Undrained").model_copy(update={"cluster": "another"})
         begun = [of_another, drain(NODE, "Draining")]

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.producer import Producer
-from connectors.kubernetes.duties.produce import MessageProducer, Messages
+from connectors.kubernetes.duties.produce import Messages, send_messages
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_leadership import outcome, until
 from tests.connectors.kafka.test_producer import ids, too_long
@@ -40,11 +40,12 @@ async def test_each_term_starts_with_a_full_list_and_closes_its_source(
 ) -> None:
     source = _Source()
     async with Producer(embedded.settings) as producer:
-        produce = MessageProducer(producer, source.messages)
         for term in (1, 2):
             member = Leadership(embedded.settings, "c1", "watch")
             with caplog.at_level(logging.WARNING):
-                running = asyncio.create_task(member.run(produce))
+                running = asyncio.create_task(
+                    member.run(lambda term: send_messages(producer, source.messages(), term))
+                )
                 await until(lambda term=term: producer.sent == 2 * term)  # type: ignore[misc]
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)

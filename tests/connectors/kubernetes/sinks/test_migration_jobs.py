@@ -179,21 +179,6 @@ async def test_reports_go_to_the_job_of_their_pod(
     assert phases == ["Running", "Succeeded"]
 
 
-async def test_a_report_waits_for_the_first_list_of_jobs(
-    fake_server: FakeServer, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LIST_S", 200.0)
-    jobs._list_done.clear()
-    report = asyncio.create_task(jobs.report(status()))
-    await asyncio.sleep(0)
-    pending = edit(job_object(), "Pending", podRef={**pod_ref(), "uid": "uid-1"})
-    await handle(jobs, Begun(), Present(pending))
-    assert not report.done()
-    await handle(jobs, Ended())
-    assert await report
-    assert len(fake_server.list_requests("PATCH", JOB_STATUS)) == 1
-
-
 async def test_a_refused_request_fails_its_job_unless_it_is_running(
     fake_server: FakeServer, jobs: MigrationJobs
 ) -> None:
@@ -254,7 +239,6 @@ async def test_jobs_are_found_once_readable_and_do_not_block_reports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(list_watch, "PAUSE_FIRST_S", 0.01)
-    monkeypatch.setattr(module, "LIST_S", 200.0)
     allowed = False
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -269,6 +253,7 @@ async def test_jobs_are_found_once_readable_and_do_not_block_reports(
     async with _follow(answer) as (jobs, requests):
         first = asyncio.create_task(anext(requests))
         async with asyncio.timeout(60):
+            await jobs.wait_until_listed()
             assert not await jobs.report(status())
             allowed = True
             assert (await first).action == "migrate"

@@ -85,8 +85,7 @@ def test_default_evictor_in_place_of_migration_controller_evicts_without_its_lim
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ("exclude:", "only these namespaces:", 'line 11: did you mean "include"?'),
-        ("exclude:", "ignored:", 'line 11: did you mean "exclude"?'),
+        ("exclude:", "only these namespaces:", "line 11: allowed: include, exclude"),
         ("      evictableNamespaces:\n        exclude:\n        - kube-system\n",
          "      evictableNamespaces:\n      exclude:\n      - kube-system\n",
          "line 11: it belongs inside evictableNamespaces: indent it more"),
