@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from loadstream.cli.arguments import number
+from loadstream.cli.arguments import make_directory, number
 from loadstream.cli.command import as_messages, command
 
 _PORT_MAX = 65_535
@@ -55,6 +55,8 @@ def broker(
             "brokers, because the others use the ports after it",
             param_hint="--port",
         )
+    if directory is not None:
+        make_directory(directory, "--directory")
     from connectors.brokers import foreground
 
     with as_messages():

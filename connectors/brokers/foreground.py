@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.embedded import PARTITIONS, EmbeddedBroker
+from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
-from connectors.kafka.topics import expected_topics
+from connectors.kafka.topics import EMBEDDED_PARTITIONS, expected_topics
 from connectors.process.signals import terminable
 from connectors.process.terminal import echo
 from schemas.settings.announcement import announce
@@ -29,10 +29,10 @@ def run_embedded(brokers: int) -> None:
     Raises SettingsError for unsupported settings.
     """
     partitions = KafkaSettings.from_environment().partitions
-    if partitions != PARTITIONS:
+    if partitions != EMBEDDED_PARTITIONS:
         raise SettingsError(
             f"LOADSTREAM_KAFKA_PARTITIONS={partitions}: topics of the embedded broker always have "
-            f"{PARTITIONS} partitions; remove the setting, or use --kafka"
+            f"{EMBEDDED_PARTITIONS} partitions; remove the setting, or use --kafka"
         )
     with terminable(), EmbeddedBroker(brokers) as server:
         _serve("embedded broker", server.bootstrap_servers, watch=lambda: None)
@@ -41,7 +41,7 @@ def run_embedded(brokers: int) -> None:
 def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
     """Run a real Kafka until SIGINT or SIGTERM.
 
-    Raises KafkaUnavailable if the directory cannot be written, or a broker dies.
+    Raises KafkaUnavailable if a broker dies.
     """
     configured = KafkaSettings.from_environment()
     with terminable(), ExitStack() as stack:
@@ -49,7 +49,6 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
             directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="loadstream-kafka-"))
             )
-        _create_directory(directory)
         server = stack.enter_context(KafkaServer(directory, brokers=brokers, port=port))
         settings = KafkaSettings.local(
             server.bootstrap_servers,
@@ -66,20 +65,6 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
                     )
 
         _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)
-
-
-def _create_directory(directory: Path) -> None:
-    """Create the directory of the data; raises KafkaUnavailable before anything is downloaded."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KafkaUnavailable(
-            f"--directory: cannot create {directory}: {error.strerror}; expected a writable directory"
-        ) from error
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise KafkaUnavailable(
-            f"--directory: {directory} is not writable; expected a writable directory"
-        )
 
 
 def _serve(description: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.reader import Partition, PartitionReader
 from connectors.kafka.topics import FoundTopic
@@ -49,7 +52,7 @@ class Extent:
 
 def count_partitions(connection: Connection, topic: str) -> int:
     """Return the number of partitions. Raises BrokerUnavailable if the topic does not exist."""
-    topics = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
+    topics = connection.read_metadata().topics
     if topic not in topics or topics[topic].error is not None:
         raise BrokerUnavailable(
             f"topic {topic} does not exist at {','.join(connection.settings.servers())}; create all "
@@ -84,8 +87,6 @@ def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
 
 def find_offsets_since(connection: Connection, topic: str, count: int, since_ms: int) -> list[int]:
     """Return by partition the offset of the first record of `since_ms` or later; -1: none."""
-    from confluent_kafka.admin import OffsetSpec
-
     partitions = [(topic, number) for number in range(count)]
     offsets = _read_offsets(connection, partitions, OffsetSpec.for_timestamp(since_ms))
     return [offsets[partition] for partition in partitions]
@@ -112,8 +113,6 @@ def _read_spans(
     partitions: list[tuple[str, int]],
     leaders_timeout_s: float | None = None,
 ) -> dict[tuple[str, int], Extent]:
-    from confluent_kafka.admin import OffsetSpec
-
     if not partitions:
         return {}
     first, following = (
@@ -137,8 +136,6 @@ def _read_offsets(
     The first request may take `connect_timeout_s`, because a broker can be slow. Repeated requests end
     at the deadline for leaders, so that a broker that hangs is reported soon after the deadline.
     """
-    from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
-
     offsets: dict[tuple[str, int], int] = {}
     timeout_s = connection.settings.connect_timeout_s
     deadline = time.monotonic() + (timeout_s if leaders_timeout_s is None else leaders_timeout_s)
@@ -164,7 +161,7 @@ def _read_offsets(
             remaining_s = max(_REPEAT_TIMEOUT_S, deadline - time.monotonic())
             timeout_s = min(remaining_s, connection.settings.connect_timeout_s)
             # librdkafka remembers a missing topic for half a minute unless its metadata is requested.
-            connection.ask(lambda t: connection.admin.list_topics(timeout=t), timeout_s)
+            connection.read_metadata(timeout_s=timeout_s)
 
 
 class Brokers:

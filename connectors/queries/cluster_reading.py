@@ -130,7 +130,7 @@ def read_kafka(connection: Connection) -> KafkaState:
     """Read brokers, and compare topics with their expected settings. Raises BrokerUnavailable."""
     expected = expected_topics(connection.settings)
     names = [topic.name for topic in expected]
-    metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t))
+    metadata = connection.read_metadata()
     partitions = {
         (name, partition.id): partition
         for name in metadata.topics.keys() & set(names)

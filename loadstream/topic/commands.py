@@ -109,12 +109,12 @@ def produce(
     """
     target = find_topic(topic)
     with as_messages():
-        from connectors.kafka.produce import Rejection, produce_lines
+        from connectors.kafka.produce import produce_lines
         from loadstream.cli.files import open_input
         from loadstream.topic.consumer_reading import read_as_consumer
 
-        def report(rejection: Rejection) -> None:
-            echo(f"line {rejection.line}: {rejection.reason}", err=True)
+        def report(line: int, reason: str) -> None:
+            echo(f"line {line}: {reason}", err=True)
 
         connection = connect_as_configured()
         with open_input(file) as stream:

@@ -55,7 +55,7 @@ def test_an_error_names_the_missing_files(options: list[str], cache: Path) -> No
 def test_samples_go_to_the_broker_until_sigterm(
     options: list[str], embedded: RunningBroker
 ) -> None:
-    port = find_free_port(set())
+    port = find_free_port()
     environment = {
         **os.environ,
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,

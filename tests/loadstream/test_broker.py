@@ -4,10 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.brokers import foreground
-from connectors.brokers.embedded import PARTITIONS
 from connectors.kafka.client import connect
 from connectors.kafka.extents import count_partitions
-from connectors.kafka.topics import expected_names
+from connectors.kafka.topics import EMBEDDED_PARTITIONS, expected_names
 from loadstream.commands import app
 from tests.conftest import RunningBroker
 
@@ -48,4 +47,6 @@ def test_topics_of_the_embedded_broker_have_the_configured_partitions(
     embedded: RunningBroker,
 ) -> None:
     connection = connect(embedded.settings)
-    assert {count_partitions(connection, name) for name in expected_names()} == {PARTITIONS}
+    assert {count_partitions(connection, name) for name in expected_names()} == {
+        EMBEDDED_PARTITIONS
+    }

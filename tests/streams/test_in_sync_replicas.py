@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 def test_a_worker_whose_journal_refuses_writes_is_alive_but_not_ready_and_names_it(
     tmp_path: Path,
 ) -> None:
-    port = find_free_port(set())
+    port = find_free_port()
     with running(KafkaServer(tmp_path / "kafka", brokers=3)) as server:
         connection = connect(server.settings)
         create_topics(connection, expected_topics(server.settings))

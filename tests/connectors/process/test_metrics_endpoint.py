@@ -89,7 +89,7 @@ def test_an_error_names_a_port_that_is_in_use(server: tuple[Endpoint, list[str]]
 
 
 def test_the_server_runs_until_the_end_of_the_block() -> None:
-    port = find_free_port(set())
+    port = find_free_port()
     with serve_while_open("127.0.0.1", port, create_process_registry(), list):
         status, body = _get(port, "/metrics")
         assert status == 200
