@@ -21,9 +21,8 @@ from loadstream.cli.arguments import (
     MetricsPort,
     check_metrics,
     check_node_name,
-    number,
 )
-from loadstream.cli.command import command
+from loadstream.cli.command import as_messages, command
 
 if TYPE_CHECKING:
     from connectors.agent.delivery import Delivery
@@ -52,8 +51,8 @@ NodeName = Annotated[
 Interval = Annotated[
     float,
     typer.Option(
-        parser=number("seconds", 1, 10, whole=False),
-        metavar="SECONDS",
+        min=1,
+        max=10,
         help="Time between two samples, 1 to 10 s.",
     ),
 ]
@@ -88,7 +87,6 @@ def agent(
     is needed. While the broker is unavailable, up to 600 samples wait; then the oldest are dropped.
     """
     from connectors.agent.source import AgentSource, NodePaths
-    from loadstream.cli.command import as_messages
 
     check_metrics(metrics_host, metrics_port)
     if once and metrics_port:

@@ -9,16 +9,15 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import number
-from loadstream.cli.command import command
-from simulation.closed_loop.parameters import BOUNDS, SCENARIOS, Parameters
+from loadstream.cli.arguments import Json
+from loadstream.cli.command import as_messages, command
+from simulation.closed_loop.parameters import SCENARIOS, Parameters
 
 if TYPE_CHECKING:
     from simulation.closed_loop.comparison import Comparison
@@ -38,18 +37,11 @@ _Scenario = Annotated[
         help=f"Kind of load: {', '.join(SCENARIOS)}. Several separated by commas, or all.",
     ),
 ]
-_Nodes = Annotated[
-    int,
-    typer.Option(
-        parser=number("nodes", *BOUNDS["nodes"]), metavar="NODES", help="Number of nodes."
-    ),
-]
+_Nodes = Annotated[int, typer.Option(help="Number of nodes.")]
 _Hours = Annotated[
     float,
     typer.Option(
-        parser=number("hours", *BOUNDS["hours"], whole=False),
-        metavar="HOURS",
-        help="Measured time, after two hours in which the cluster fills.",
+        help="Measured hours, after two hours in which the cluster fills.",
     ),
 ]
 _Load = Annotated[
@@ -87,12 +79,11 @@ _Settings = Annotated[
 _Jobs = Annotated[
     int | None,
     typer.Option(
-        parser=number("jobs", 1, 1_000),
-        metavar="JOBS",
+        min=1,
+        max=1_000,
         help="Number of concurrent runs; each takes one core. Default: the number of cores.",
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _Report = Annotated[
     Path | None,
     typer.Option(
@@ -122,7 +113,7 @@ def register(app: typer.Typer) -> None:
         contenders: _Contenders = DEFAULT_CONTENDERS,
         setting: _Settings = None,
         jobs: _Jobs = None,
-        json: _Json = False,
+        json: Json = False,
         report: _Report = None,
         keep: _Keep = None,
     ) -> None:
@@ -185,12 +176,12 @@ def _compare(
     from simulation.closed_loop.comparison import compare
     from simulation.closed_loop.contenders import list_contenders, make_contenders
     from simulation.closed_loop.finished_runs import FinishedRuns
-    from simulation.closed_loop.runs import create_runs
+    from simulation.closed_loop.runs import RunDied, create_runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
     contenders = list_contenders() if names == "all" else list(filter(None, names.split(",")))
     system = any(scenario.system_share for scenario in parameters)
-    with _as_messages():
+    with as_messages(RunDied), _refuse_wrong_inputs():
         factories = make_contenders(contenders, files)
         all_traces = [model_traces()] if trace is None else read_traces(trace, system=system)
         traces = _choose_days(all_traces, days)
@@ -223,23 +214,19 @@ def _parse_names(text: str, allowed: Collection[str], option: str) -> list[str]:
 
 
 @contextmanager
-def _as_messages() -> Iterator[None]:
-    """End the command with a message: exit code 1 if a process was killed, 2 if an input is wrong."""
+def _refuse_wrong_inputs() -> Iterator[None]:
+    """End the command with a message and exit code 2 if an input is wrong."""
     from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
     from simulation.closed_loop.finished_runs import UnreadableRun
-    from simulation.closed_loop.runs import RunDied
     from simulation.closed_loop.scenario import ImpossibleScenario
     from simulation.closed_loop.trace_files import TraceError
 
     try:
         yield
-    except RunDied as error:
-        _print_message(f"loadstream closed-loop: {error}")
-        raise typer.Exit(1) from None
     except (
         UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
     ) as error:  # fmt: skip
-        _print_message(f"loadstream closed-loop: {error}")
+        _print_message(f"error: {error}")
         raise typer.Exit(2) from None
 
 
@@ -288,7 +275,10 @@ def _parse_scenarios(text: str) -> list[str]:
 
 def _parse_loads(text: str) -> list[float]:
     """Return loads in percent."""
-    loads = _parse_numbers(text)
+    try:
+        loads = [float(number) for number in text.split(",")]
+    except ValueError:
+        loads = []
     if not loads or not all(1 <= load <= 90 for load in loads) or len(set(loads)) < len(loads):
         raise typer.BadParameter(
             f"found {text!r}; expected percent from 1 to 90, such as 40, or several, such as 40,55",
@@ -316,6 +306,8 @@ def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
     from dataclasses import replace
     from typing import get_origin, get_type_hints
 
+    from pydantic import TypeAdapter, ValidationError
+
     types = get_type_hints(type(parameters))
     changed: dict[str, Any] = {}
     for setting in settings:
@@ -330,23 +322,11 @@ def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
             raise typer.BadParameter(
                 f"found {name!r}; expected one of {settable}", param_hint="--set"
             )
-        kind = types[name]
-        pair, is_integer = get_origin(kind) is tuple, kind is int
-        numbers = _parse_numbers(text)
-        if len(numbers) != 1 + pair or (is_integer and not numbers[0].is_integer()):
-            single = "a whole number" if is_integer else "a number"
-            expected = "two numbers with a comma" if pair else single
+        value = text.split(",") if get_origin(types[name]) is tuple else text
+        try:
+            changed[name] = TypeAdapter(types[name]).validate_python(value)
+        except ValidationError as error:
             raise typer.BadParameter(
-                f"{name}: found {text!r}; expected {expected}", param_hint="--set"
-            )
-        changed[name] = tuple(numbers) if pair else int(numbers[0]) if is_integer else numbers[0]
+                f"{name}: found {text!r}. {error.errors()[0]['msg']}", param_hint="--set"
+            ) from None
     return replace(parameters, **changed)
-
-
-def _parse_numbers(text: str) -> list[float]:
-    """Return numbers separated by commas; an empty list if one is not a finite number."""
-    try:
-        numbers = [float(number_text) for number_text in text.split(",")]
-    except ValueError:
-        return []
-    return numbers if all(map(isfinite, numbers)) else []

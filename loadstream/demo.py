@@ -5,22 +5,18 @@ wrong; 130 Ctrl-C or SIGTERM.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import make_directory, number
-from loadstream.cli.command import command
+from loadstream.cli.arguments import Json, make_directory
+from loadstream.cli.command import as_messages, command
 from simulation.closed_loop.parameters import SCENARIOS
 
 if TYPE_CHECKING:
     from simulation.demo.runner import DemoResult
-
-HOURS_MIN, HOURS_MAX = 1, 72
-NODES_MAX = 1000
 
 
 def _check_scenario(text: str) -> str:
@@ -43,22 +39,19 @@ Trace = Annotated[
 ]
 Nodes = Annotated[
     int,
-    typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="Number of nodes."),
+    typer.Option(min=3, max=1000, help="Number of nodes."),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the load.")]
 Hours = Annotated[
     int,
     typer.Option(
-        parser=number("hours", HOURS_MIN, HOURS_MAX),
-        metavar="HOURS",
-        help="Measured simulated time, after two hours in which the cluster fills.",
+        min=1,
+        max=72,
+        help="Measured simulated hours, after two hours in which the cluster fills.",
     ),
 ]
 Output = Annotated[Path, typer.Option(help="Directory for the decisions and the figures.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the live view.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the figures and the digest of all decisions as JSON.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -83,12 +76,17 @@ def register(app: typer.Typer) -> None:
 
         from rich.console import Console
 
+        from simulation.closed_loop.scenario import ImpossibleScenario
+        from simulation.closed_loop.trace_files import TraceError
         from simulation.closed_loop.traces import model_traces, read_traces
         from simulation.demo.runner import choose_parameters, run
         from simulation.demo.view import Display
+        from simulation.processes import ProcessDied
+        from simulation.worker_stages import WorkerSilent
 
         display = Display(Console(stderr=json), plain=plain)
-        with _as_exit_codes():
+        expected = (ImpossibleScenario, TraceError, ProcessDied, WorkerSilent, OSError)
+        with as_messages(*expected):
             make_directory(output, "--output")
             traces = model_traces() if trace is None else read_traces(trace)[0]
             parameters = choose_parameters(scenario, nodes, hours)
@@ -106,26 +104,6 @@ def register(app: typer.Typer) -> None:
         raise typer.Exit(1 if problems else 0)
 
     command(app, "demo --seed 1 --hours 12", kafka=False)(demo)
-
-
-@contextmanager
-def _as_exit_codes() -> Iterator[None]:
-    """End the command with exit code 1 and a message on expected failures, with 130 on Ctrl-C."""
-    from connectors.kafka.client import BrokerUnavailable
-    from simulation.closed_loop.scenario import ImpossibleScenario
-    from simulation.closed_loop.trace_files import TraceError
-    from simulation.processes import ProcessDied
-    from simulation.worker_stages import WorkerSilent
-
-    try:
-        yield
-    except (
-        BrokerUnavailable, ImpossibleScenario, TraceError, ProcessDied, WorkerSilent, OSError,
-    ) as error:  # fmt: skip
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def _summarize(result: "DemoResult", output: Path) -> Iterator[str]:

@@ -124,8 +124,8 @@ def _probe_tls(context: ssl.SSLContext, connection: socket.socket, host: str) ->
         return Diagnosis(f"the broker's certificate is refused: {cause}", remedy)
     except OSError as error:
         reason = getattr(error, "reason", None) or error.strerror or str(error)
-        remedy = _find_advice(_HANDSHAKE_ADVICE, reason)
-        remedy = remedy or f"{_PROTOCOL}: the listener does not seem to use TLS."
+        no_tls = f"{_PROTOCOL}: the listener does not seem to use TLS."
+        remedy = _find_advice(_HANDSHAKE_ADVICE, reason) or no_tls
         return Diagnosis(f"the TLS handshake with {host} failed ({reason})", remedy)
     return None
 

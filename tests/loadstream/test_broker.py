@@ -14,8 +14,8 @@ from tests.conftest import RunningBroker
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--port", "65536"], "found 65536; expected a whole number, 1 to 65535"),
-        (["--port", "0"], "found 0; expected a whole number, 1 to 65535"),
+        (["--port", "65536"], "less than or equal to 65535"),
+        (["--port", "0"], "greater than or equal to 1"),
         (
             ["--port", "65534", "--brokers", "3"],
             "found 65534; expected at most 65533 for the first of 3 brokers, because the others "
