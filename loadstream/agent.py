@@ -7,8 +7,7 @@ says so.
 
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +24,6 @@ from loadstream.cli.arguments import (
 from loadstream.cli.command import as_messages, command
 
 if TYPE_CHECKING:
-    from connectors.agent.delivery import Delivery
     from connectors.agent.source import AgentSource
 
 #: Seconds between two messages about the same subject.
@@ -132,8 +130,9 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     with (
         terminable(),
         serve_while_open(host, port, telemetry.registry, find_problems),
-        _run_delivery(delivery),
+        closing(delivery),
     ):
+        delivery.start()
         due_s = time.monotonic()
         while True:
             due_s = max(due_s + interval_s, time.monotonic())
@@ -154,15 +153,6 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
             if source.files.last_failure:
                 complaints.report("files", source.files.last_failure)
                 source.files.last_failure = ""
-
-
-@contextmanager
-def _run_delivery(delivery: "Delivery") -> Iterator[None]:
-    delivery.start()
-    try:
-        yield
-    finally:
-        delivery.stop()
 
 
 class Complaints:

@@ -137,22 +137,16 @@ def _list_limits(result: "DemoResult") -> Iterator[str]:
     parameters = result.comparison.parameters
     load = "published traces" if result.comparison.files else "a model of published traces"
     yield (
-        f"It is one cluster on one day. The load comes from {load}; `--seed 2` or `--scenario web` draws "
-        "another load. docs/explanation/closed-loop.md compares several days and all kinds of load, "
-        "including loads at which loadstream gains little or nothing."
+        f"It is one cluster on one day, with the load of {load}. docs/explanation/closed-loop.md compares several "
+        "days and all kinds of load, including loads at which loadstream gains little or nothing."
     )
     yield (
-        "The other schedulers are kube-scheduler's scores by requests, and Koordinator with its defaults and "
-        "LowNodeLoad between 45 and 75 % (simulation/demo/policies). `loadstream closed-loop` compares more."
+        "Pods wait longer than in a real cluster: loadstream and Koordinator decide every "
+        f"{parameters.turn_s // 60} simulated minutes here; a real worker decides within a second."
     )
     yield (
-        f"Pods wait longer than in a real cluster: here loadstream and Koordinator decide every "
-        f"{parameters.turn_s // 60} simulated minutes and kube-scheduler every minute; a real worker decides "
-        "within a second."
-    )
-    yield (
-        "All decisions came from a real worker through topics. They depend only on the options: the same "
-        f"options give the same digest, {result.digest[:16]}."
+        "The decisions depend only on the options: the same options give the same digest, "
+        f"{result.digest[:16]}."
     )
 
 

@@ -6,6 +6,7 @@ runs twice, one process is the standby of the other.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -176,8 +177,6 @@ def demo(
 
 
 def _watch(schedulers: list[str] | None) -> "DutyFactory":
-    from functools import partial
-
     from connectors.kubernetes.duties import kinds
     from connectors.kubernetes.watch.state_watch import SCHEDULERS
 
@@ -185,16 +184,12 @@ def _watch(schedulers: list[str] | None) -> "DutyFactory":
 
 
 def _collect(file: Path | None) -> "DutyFactory":
-    from functools import partial
-
     from connectors.kubernetes.duties import kinds
 
     return partial(kinds.collect, sources=read_source_file(file))
 
 
 def _evict(cordon: bool) -> "DutyFactory":
-    from functools import partial
-
     from connectors.kubernetes.duties import kinds
 
     return partial(kinds.evict, cordon=cordon)

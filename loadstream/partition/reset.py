@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import KafkaException, TopicPartition
+
 from connectors.kafka.admin import find_topics, read_groups
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.extents import Extent, check_partitions, read_extents
@@ -23,9 +25,9 @@ from connectors.kafka.producer import OutgoingRecord, Sender
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name, expected_names
 from connectors.process import wall_clock
+from connectors.queries.cluster_reading import WORKER_GROUPS
 from schemas.messages.clock import ClockTick
 from schemas.messages.journal import JournalRecord
-from schemas.settings.connection import APP_ID
 from schemas.storage.percentiles import Progress
 from schemas.storage.rows import JournalPositionRow, PartitionRow
 from schemas.storage.tables import (
@@ -40,8 +42,6 @@ from schemas.storage.tables import (
 from schemas.topics.catalog import CLUSTER_INPUTS, RecordPlace
 from schemas.topics.codec import decode, encode
 
-#: Consumer groups of workers, one per value of LOADSTREAM_WORKER_STAGES.
-_GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
 _JOURNAL, _CHECKPOINTS, _CLOCK = "journal", "checkpoints", "clock"
 _USAGE = "node-usage"
 #: Changelog with the rows of the partition itself.
@@ -206,7 +206,7 @@ def _read_log_time(connection: Connection, plan: Plan) -> int:
 def _count_members(connection: Connection) -> str:
     """Return how many workers are members of each group, as text; empty if there are none."""
     counts = []
-    for name, group in read_groups(connection, _GROUPS).items():
+    for name, group in read_groups(connection, WORKER_GROUPS).items():
         if group.members is None:
             servers = ",".join(connection.settings.servers())
             raise BrokerUnavailable(f"{servers} did not describe group {name}: {group.reason}")
@@ -217,8 +217,6 @@ def _count_members(connection: Connection) -> str:
 
 def _delete_records(connection: Connection, ends: dict[str, int], partition: int) -> None:
     """Delete the records of the partition below an offset of each topic."""
-    from confluent_kafka import KafkaException, TopicPartition
-
     deletions: list[Any] = [TopicPartition(topic, partition, end) for topic, end in ends.items()]
     timeout_s = connection.settings.connect_timeout_s
     answers = connection.admin.delete_records(deletions, request_timeout=timeout_s)
