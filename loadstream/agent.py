@@ -116,7 +116,9 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     kafka.servers()  # raises if no broker is configured
     telemetry, complaints = AgentTelemetry(), Complaints()
     delivery = Delivery(
-        kafka, telemetry.mark_delivered, lambda text: complaints.report("broker", text)
+        kafka,
+        lambda sampled_at_ms: telemetry.success.set(sampled_at_ms / 1000),
+        lambda text: complaints.report("broker", text),
     )
     measured_s = time.monotonic()
 
@@ -140,16 +142,21 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
             try:
                 sample = source.sample()
             except OSError as error:
-                telemetry.count_failure()
+                telemetry.failed.inc()
                 complaints.report("node", str(error.strerror))
             else:
                 measured_s = time.monotonic()
-                delivery.put(sample)
-                telemetry.count_sample(len(sample.pods), source.unnamed)
-            if delivery.dropped > telemetry.dropped:
-                text = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
-                complaints.report("backlog", text)
-            telemetry.update_totals(source.files.failures, delivery.dropped, delivery.backlog)
+                dropped = delivery.put(sample)
+                if dropped:
+                    complaints.report("backlog", f"samples are dropped; {delivery.backlog} wait")
+                telemetry.samples.inc()
+                telemetry.dropped.inc(dropped)
+                telemetry.pods.set(len(sample.pods))
+                telemetry.unnamed.set(source.unnamed)
+            telemetry.backlog.set(delivery.backlog)
+            for purpose, failures in source.files.failures.items():
+                telemetry.read_errors.labels(purpose).inc(failures)
+            source.files.failures.clear()
             if source.files.last_failure:
                 complaints.report("files", source.files.last_failure)
                 source.files.last_failure = ""

@@ -100,77 +100,31 @@ _Keep = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-
-    def closed_loop(
-        scenario: _Scenario = "mixed",
-        nodes: _Nodes = 100,
-        hours: _Hours = 24.0,
-        load: _Load = None,
-        seeds: _Seeds = "1",
-        trace: _Trace = None,
-        days: _Days = "all",
-        policy: _Policies = None,
-        contenders: _Contenders = DEFAULT_CONTENDERS,
-        setting: _Settings = None,
-        jobs: _Jobs = None,
-        json: Json = False,
-        report: _Report = None,
-        keep: _Keep = None,
-    ) -> None:
-        """Compare policies and the rules of other schedulers on simulated days of a cluster.
-
-        No broker is needed. All contenders get the same pods with the same arrival times and CPU demand.
-        Prints how hot nodes were, how long pods waited, how many were evicted and the CPU time of the
-        runs: medians and ranges over days and seeds.
-        """
-        if report is not None:
-            _check_report(report)
-        compared_parameters = []
-        for name in _parse_scenarios(scenario):
-            default_loads, scenario_parameters = SCENARIOS[name]
-            for percent in _parse_loads(load) if load is not None else default_loads:
-                parameters = Parameters(
-                    scenario=name,
-                    nodes=nodes,
-                    hours=hours,
-                    load=percent / 100,
-                    **scenario_parameters,
-                )
-                parameters = _apply_settings(parameters, setting or [])
-                problem = parameters.find_problem()
-                if problem is not None:
-                    raise typer.BadParameter(problem)
-                compared_parameters.append(parameters)
-        comparisons = _compare(
-            compared_parameters,
-            _parse_seeds(seeds),
-            trace,
-            days,
-            contenders,
-            policy or [],
-            keep,
-            jobs,
-        )
-        if report is not None:
-            _write_report(report, comparisons)
-        if json:
-            print_json({"comparisons": [comparison.document() for comparison in comparisons]})
-            return
-        _print_tables(comparisons)
-
     command(app, "closed-loop --load 40,55 --seeds 3", kafka=False)(closed_loop)
 
 
-def _compare(
-    parameters: list[Parameters],
-    seeds: list[int],
-    trace: Path | None,
-    days: str,
-    names: str,
-    files: list[Path],
-    keep: Path | None,
-    jobs: int | None,
-) -> "list[Comparison]":
+def closed_loop(
+    scenario: _Scenario = "mixed",
+    nodes: _Nodes = 100,
+    hours: _Hours = 24.0,
+    load: _Load = None,
+    seeds: _Seeds = "1",
+    trace: _Trace = None,
+    days: _Days = "all",
+    policy: _Policies = None,
+    contenders: _Contenders = DEFAULT_CONTENDERS,
+    setting: _Settings = None,
+    jobs: _Jobs = None,
+    json: Json = False,
+    report: _Report = None,
+    keep: _Keep = None,
+) -> None:
+    """Compare policies and the rules of other schedulers on simulated days of a cluster.
+
+    No broker is needed. All contenders get the same pods with the same arrival times and CPU demand.
+    Prints how hot nodes were, how long pods waited, how many were evicted and the CPU time of the
+    runs: medians and ranges over days and seeds.
+    """
     from importlib.metadata import version
 
     from simulation.closed_loop.comparison import compare
@@ -179,10 +133,14 @@ def _compare(
     from simulation.closed_loop.runs import RunDied, create_runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
-    contenders = list_contenders() if names == "all" else list(filter(None, names.split(",")))
-    system = any(scenario.system_share for scenario in parameters)
+    if report is not None:
+        _check_report(report)
+    parameters = _list_parameters(scenario, nodes, hours, load, setting or [])
+    seed_numbers = _parse_seeds(seeds)
+    names = list_contenders() if contenders == "all" else list(filter(None, contenders.split(",")))
+    system = any(run_parameters.system_share for run_parameters in parameters)
     with as_messages(RunDied), _refuse_wrong_inputs():
-        factories = make_contenders(contenders, files)
+        factories = make_contenders(names, policy or [])
         all_traces = [model_traces()] if trace is None else read_traces(trace, system=system)
         traces = _choose_days(all_traces, days)
         for factory in factories.values():
@@ -190,12 +148,39 @@ def _compare(
                 _print_message(factory.remark)
         definitions = {name: factory.definition for name, factory in factories.items()}
         finished = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
-        run_count = len(parameters) * len(traces) * len(seeds) * len(factories)
+        run_count = len(parameters) * len(traces) * len(seed_numbers) * len(factories)
         processes = min(jobs or os.cpu_count() or 1, run_count)
-        runs = create_runs(processes, contenders, files, traces, _print_message)
+        runs = create_runs(processes, names, policy or [], traces, _print_message)
         day_names = [day.day for day in traces]
-        trace_files = tuple(dict.fromkeys(file for day in traces for file in day.files))
-        return compare(parameters, day_names, seeds, list(factories), trace_files, runs, finished)
+        files = tuple(dict.fromkeys(file for day in traces for file in day.files))
+        comparisons = compare(
+            parameters, day_names, seed_numbers, list(factories), files, runs, finished
+        )
+    if report is not None:
+        _write_report(report, comparisons)
+    if json:
+        print_json({"comparisons": [comparison.document() for comparison in comparisons]})
+    else:
+        _print_tables(comparisons)
+
+
+def _list_parameters(
+    scenarios: str, nodes: int, hours: float, loads: str | None, settings: list[str]
+) -> list[Parameters]:
+    """Return the parameters of each scenario and load."""
+    all_parameters = []
+    for name in _parse_names(scenarios, SCENARIOS, "--scenario"):
+        default_loads, values = SCENARIOS[name]
+        for percent in _parse_loads(loads) if loads is not None else default_loads:
+            parameters = Parameters(
+                scenario=name, nodes=nodes, hours=hours, load=percent / 100, **values
+            )
+            parameters = _apply_settings(parameters, settings)
+            problem = parameters.find_problem()
+            if problem is not None:
+                raise typer.BadParameter(problem)
+            all_parameters.append(parameters)
+    return all_parameters
 
 
 def _choose_days(traces: "list[Traces]", text: str) -> "list[Traces]":
@@ -267,10 +252,6 @@ def _print_tables(comparisons: "list[Comparison]") -> None:
             echo(line)
         echo("")
     echo(LEGEND)
-
-
-def _parse_scenarios(text: str) -> list[str]:
-    return _parse_names(text, SCENARIOS, "--scenario")
 
 
 def _parse_loads(text: str) -> list[float]:

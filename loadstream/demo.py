@@ -56,54 +56,54 @@ Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-
-    def demo(
-        scenario: Scenario = "mixed",
-        trace: Trace = None,
-        nodes: Nodes = 40,
-        seed: Seed = 1,
-        hours: Hours = 12,
-        output: Output = Path("demo-output"),
-        plain: Plain = False,
-        json: Json = False,
-    ) -> None:
-        """Simulate half a day of a cluster on a local broker and worker, and compare schedulers.
-
-        The same pods are then placed by kube-scheduler's scores and by Koordinator's policy. The result
-        depends only on the options. Exit code 1: the run has problems, which are printed.
-        """
-        from json import dumps as json_text
-
-        from rich.console import Console
-
-        from simulation.closed_loop.scenario import ImpossibleScenario
-        from simulation.closed_loop.trace_files import TraceError
-        from simulation.closed_loop.traces import model_traces, read_traces
-        from simulation.demo.runner import choose_parameters, run
-        from simulation.demo.view import Display
-        from simulation.processes import ProcessDied
-        from simulation.worker_stages import WorkerSilent
-
-        display = Display(Console(stderr=json), plain=plain)
-        expected = (ImpossibleScenario, TraceError, ProcessDied, WorkerSilent, OSError)
-        with as_messages(*expected):
-            make_directory(output, "--output")
-            traces = model_traces() if trace is None else read_traces(trace)[0]
-            parameters = choose_parameters(scenario, nodes, hours)
-            result = run(parameters, seed, traces, output, display, display.print)
-            document = {"decisions_sha256": result.digest, **result.comparison.document()}
-            if json:
-                print_json(document)
-            summary = json_text(document, indent=2)
-            (output / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
-        for line in _summarize(result, output):
-            display.print(line)
-        problems = list(_find_problems(result))
-        for problem in problems:
-            echo(f"error: {problem}", err=True)
-        raise typer.Exit(1 if problems else 0)
-
     command(app, "demo --seed 1 --hours 12", kafka=False)(demo)
+
+
+def demo(
+    scenario: Scenario = "mixed",
+    trace: Trace = None,
+    nodes: Nodes = 40,
+    seed: Seed = 1,
+    hours: Hours = 12,
+    output: Output = Path("demo-output"),
+    plain: Plain = False,
+    json: Json = False,
+) -> None:
+    """Simulate half a day of a cluster on a local broker and worker, and compare schedulers.
+
+    The same pods are then placed by kube-scheduler's scores and by Koordinator's policy. The result
+    depends only on the options. Exit code 1: the run has problems, which are printed.
+    """
+    from json import dumps as json_text
+
+    from rich.console import Console
+
+    from simulation.closed_loop.scenario import ImpossibleScenario
+    from simulation.closed_loop.trace_files import TraceError
+    from simulation.closed_loop.traces import model_traces, read_traces
+    from simulation.demo.runner import choose_parameters, run
+    from simulation.demo.view import Display
+    from simulation.processes import ProcessDied
+    from simulation.worker_stages import WorkerSilent
+
+    display = Display(Console(stderr=json), plain=plain)
+    expected = (ImpossibleScenario, TraceError, ProcessDied, WorkerSilent, OSError)
+    with as_messages(*expected):
+        make_directory(output, "--output")
+        traces = model_traces() if trace is None else read_traces(trace)[0]
+        parameters = choose_parameters(scenario, nodes, hours)
+        result = run(parameters, seed, traces, output, display, display.print)
+        document = {"decisions_sha256": result.digest, **result.comparison.document()}
+        if json:
+            print_json(document)
+        summary = json_text(document, indent=2)
+        (output / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
+    for line in _summarize(result, output):
+        display.print(line)
+    problems = list(_find_problems(result))
+    for problem in problems:
+        echo(f"error: {problem}", err=True)
+    raise typer.Exit(1 if problems else 0)
 
 
 def _summarize(result: "DemoResult", output: Path) -> Iterator[str]:

@@ -241,8 +241,8 @@ def running(server: KafkaServer, *, stopped: bool = False) -> Iterator[KafkaServ
         yield server
     finally:
         if not stopped:
-            for number in range(1, server.brokers + 1):
-                server.kill_broker(number)
+            for member in server.members:
+                member.kill()
         server.stop()
 
 

@@ -51,8 +51,6 @@ class Delivery:
             on_failure: called with a sentence after each failed attempt.
             retry_s: time between two attempts.
         """
-        self.dropped = 0
-        """Number of dropped samples so far."""
         self._settings, self._retry_s = settings, retry_s
         self._on_delivered, self._on_failure = on_delivered, on_failure
         self._waiting: deque[tuple[int, OutgoingRecord]] = deque()
@@ -73,10 +71,11 @@ class Delivery:
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, sample: NodeUsage) -> None:
-        """Queue a sample without waiting."""
+    def put(self, sample: NodeUsage) -> int:
+        """Queue a sample without waiting; return how many older samples were dropped."""
         target = place_record(TOPIC_BY_NAME[TOPIC], sample)
         record = OutgoingRecord(TOPIC, encode(sample), target)
+        dropped = 0
         with self._changed:
             self._waiting.append((sample.sampled_at_ms, record))
             self._bytes += len(record.value or b"")
@@ -84,8 +83,9 @@ class Delivery:
                 len(self._waiting) > SAMPLES_MAX or self._bytes > BYTES_MAX
             ):
                 self._remove(self._sending)  # the oldest sample that is not being sent
-                self.dropped += 1
+                dropped += 1
             self._changed.notify()
+        return dropped
 
     def close(self) -> None:
         """Wait a moment for queued samples, then end the thread."""

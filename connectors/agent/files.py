@@ -26,7 +26,7 @@ class Files:
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
-        """Number of failed reads by purpose: node, pods, names."""
+        """Number of failed reads by purpose: node, pods, names; the agent clears it after a sample."""
         self.last_failure = ""
         """Path and reason of the last failure."""
 

@@ -58,10 +58,10 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
         create_topics(connect(settings), expected_topics(settings))
 
         def watch() -> None:
-            for number in range(1, brokers + 1):
-                if server.pid(number) is None:
+            for member in server.members:
+                if member.pid is None:
                     raise KafkaUnavailable(
-                        f"broker {number} ended unexpectedly; {server.describe_log(number)}"
+                        f"broker {member.number} ended unexpectedly; {member.describe_log()}"
                     )
 
         _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)

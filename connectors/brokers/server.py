@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.storage import Broker, extract_errors, format_storage
+from connectors.brokers.storage import Broker, format_storage
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.process.child_process import Startable
 from connectors.process.local_ports import HOST, find_free_port
@@ -64,7 +64,7 @@ class KafkaServer(Startable):
     """Additional lines of server.properties; they take precedence."""
     scram_users: Mapping[str, str] = field(default_factory=dict)
     """Initial users of SCRAM-SHA-256 and SCRAM-SHA-512, with their passwords."""
-    _members: list[Broker] = field(default_factory=list, init=False)
+    members: list[Broker] = field(default_factory=list, init=False)
 
     def start(self) -> Self:
         """Start all brokers and wait until they answer.
@@ -75,11 +75,11 @@ class KafkaServer(Startable):
         if self.port is not None:
             for port in range(self.port, self.port + self.brokers):
                 _check_free(port)
-        self._members = self._choose_ports()
+        self.members = self._choose_ports()
         try:
-            for member in self._members:
+            for member in self.members:
                 self._prepare(member)
-            for member in self._members:
+            for member in self.members:
                 member.launch()
             self._wait_until_ready()
         except BaseException:
@@ -89,32 +89,20 @@ class KafkaServer(Startable):
 
     def stop(self) -> None:
         """Stop all brokers; kill a broker that does not end within 30 s."""
-        for member in self._members:
+        for member in self.members:
             member.ask_to_stop()
-        for member in self._members:
+        for member in self.members:
             member.wait_for_end()
 
-    def kill_broker(self, number: int = 1) -> None:
-        """Kill one broker (SIGKILL), like a crash."""
-        self._member(number).kill()
-
-    def start_broker(self, number: int = 1) -> None:
+    def start_broker(self, index: int = 0) -> None:
         """Restart a killed broker with its port and data, and wait until it answers."""
-        if self.pid(number) is None:
-            self._member(number).launch()
+        if self.members[index].pid is None:
+            self.members[index].launch()
         self._wait_until_ready()
-
-    def pid(self, number: int = 1) -> int | None:
-        """Return the process id of a broker; None if it does not run."""
-        return self._member(number).pid
-
-    def describe_log(self, number: int = 1) -> str:
-        """Return the errors in a broker's log, for an error message."""
-        return _describe_log(self._member(number))
 
     def address(self, listener: str = "PLAINTEXT") -> str:
         """Return the addresses of a listener on all brokers, as `host:port,host:port`."""
-        return ",".join(f"{HOST}:{member.ports[listener]}" for member in self._members)
+        return ",".join(f"{HOST}:{member.ports[listener]}" for member in self.members)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -124,13 +112,6 @@ class KafkaServer(Startable):
     def settings(self) -> KafkaSettings:
         """Client settings for the plain listeners."""
         return KafkaSettings.local(self.bootstrap_servers)
-
-    def _member(self, number: int) -> Broker:
-        if not 1 <= number <= len(self._members):
-            raise ValueError(
-                f"broker {number} does not exist; expected a number from 1 to {len(self._members)}"
-            )
-        return self._members[number - 1]
 
     def _choose_ports(self) -> list[Broker]:
         members: list[Broker] = []
@@ -155,7 +136,7 @@ class KafkaServer(Startable):
     def _server_properties(self, member: Broker) -> dict[str, str]:
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
         addresses = {name: f"{name}://{HOST}:{port}" for name, port in member.ports.items()}
-        voters = (f"{m.number}@{HOST}:{m.ports['CONTROLLER']}" for m in self._members)
+        voters = (f"{m.number}@{HOST}:{m.ports['CONTROLLER']}" for m in self.members)
         # With three brokers, groups and topics survive the loss of any broker.
         copies = str(min(self.brokers, 3))
         in_sync = "2" if self.brokers > 2 else "1"
@@ -176,18 +157,18 @@ class KafkaServer(Startable):
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
-        launched = [member for member in self._members if member.launched]
+        launched = [member for member in self.members if member.launched]
         for member in launched:
             # Ask every broker, because the other brokers list a killed broker for some seconds.
             while not _answers(f"{HOST}:{member.ports['PLAINTEXT']}", brokers=len(launched)):
                 if member.pid is None:
                     raise KafkaUnavailable(
-                        f"broker {member.number} ended during its start; {_describe_log(member)}"
+                        f"broker {member.number} ended during its start; {member.describe_log()}"
                     )
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable(
                         f"broker {member.number} did not answer at {HOST}:{member.ports['PLAINTEXT']} "
-                        f"within {_START_TIMEOUT_S:.0f} s; {_describe_log(member)}"
+                        f"within {_START_TIMEOUT_S:.0f} s; {member.describe_log()}"
                     )
                 time.sleep(0.05)
 
@@ -203,10 +184,6 @@ def _check_free(port: int) -> None:
             raise KafkaUnavailable(
                 f"cannot listen on port {port} of {HOST}: {error.strerror}; expected a free port"
             ) from None
-
-
-def _describe_log(member: Broker) -> str:
-    return f"its log {member.log} says:\n{extract_errors(member.output())}"
 
 
 def _answers(address: str, brokers: int) -> bool:

@@ -52,6 +52,10 @@ class Broker(ChildProcess):
     def command(self) -> list[str]:
         return [*java_command("-Xms256m", "-Xmx512m"), "kafka.Kafka", str(self.configuration)]
 
+    def describe_log(self) -> str:
+        """Return the errors in the log, for an error message."""
+        return f"its log {self.log} says:\n{extract_errors(self.output())}"
+
 
 #: Any 22 characters of base64; constant, so that a directory can be used again.
 CLUSTER_ID = "loadstream-local-kafka"

@@ -1,7 +1,7 @@
 """Extents of partitions: the number of a topic's partitions, and their first and next offsets.
 
-Commands use the admin client, which is connected already and names a partition without a leader. The worker
-uses a reader (`Brokers`), so that it needs no second client library.
+Commands use the admin client, which is connected already and names a partition without a leader. A worker
+uses a reader (`Brokers`), which does not block its event loop.
 """
 
 import asyncio

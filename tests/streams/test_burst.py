@@ -68,7 +68,7 @@ async def _burst(kafka: KafkaSettings) -> None:
 
 async def _slow(server: KafkaServer) -> None:
     """Let the broker stand still again and again, until cancelled."""
-    pid = server.pid()
+    pid = server.members[0].pid
     assert pid is not None
     try:
         while True:
