@@ -3,13 +3,14 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
+from connectors.brokers.storage import Broker
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import EMBEDDED_PARTITIONS, expected_topics
@@ -35,7 +36,7 @@ def run_embedded(brokers: int) -> None:
             f"{EMBEDDED_PARTITIONS} partitions; remove the setting, or use --kafka"
         )
     with terminable(), EmbeddedBroker(brokers) as server:
-        _serve("embedded broker", server.bootstrap_servers, watch=lambda: None)
+        _serve("embedded broker", server.bootstrap_servers, ())
 
 
 def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
@@ -56,18 +57,10 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
             replication_factor=configured.replication_factor or min(3, brokers),
         )
         create_topics(connect(settings), expected_topics(settings))
-
-        def watch() -> None:
-            for member in server.members:
-                if member.pid is None:
-                    raise KafkaUnavailable(
-                        f"broker {member.number} ended unexpectedly; {member.describe_log()}"
-                    )
-
-        _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)
+        _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, server.members)
 
 
-def _serve(description: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
+def _serve(description: str, bootstrap_servers: str, members: Sequence[Broker]) -> None:
     with announce(bootstrap_servers) as path:
         echo(bootstrap_servers)
         other_servers = os.environ.get(_SERVERS)
@@ -78,7 +71,11 @@ def _serve(description: str, bootstrap_servers: str, watch: Callable[[], None]) 
         )
         try:
             while True:
-                watch()
+                for member in members:
+                    if member.pid is None:
+                        raise KafkaUnavailable(
+                            f"broker {member.number} ended unexpectedly; {member.describe_log()}"
+                        )
                 time.sleep(_WATCH_S)
         except KeyboardInterrupt:
             return

@@ -32,8 +32,6 @@ from connectors.kafka.topics import (
 
 #: How long brokers may report the old value of a changed setting, in seconds.
 _SETTING_TIMEOUT_S = 30.0
-#: How long new topics may have no leaders, in seconds.
-_LEADERS_TIMEOUT_S = 30.0
 #: Errors of requests that no broker has answered.
 _NO_ANSWER = frozenset(("_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT"))
 _EMBEDDED_REASON = "the embedded broker has no topic settings"
@@ -112,11 +110,8 @@ def create_topics(
     elif missing:
         missing = _create(connection, missing)
         # Wait until the new topics have leaders, by reading their offsets.
-        read_extents(
-            connection,
-            [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
-            leaders_timeout_s=_LEADERS_TIMEOUT_S,
-        )
+        new = [FoundTopic(topic.name, topic.partitions, 0, None) for topic in missing]
+        read_extents(connection, new)
     created = [topic.name for topic in missing]
     mended: list[Finding] = []
     if not connection.embedded:

@@ -66,12 +66,9 @@ class Connection:
     brokers: int
     """Number of brokers."""
 
-    def read_metadata(self, topic: str | None = None, timeout_s: float | None = None) -> Any:
-        """Return the brokers, and one topic or all topics; raises BrokerUnavailable.
-
-        The default timeout is `connect_timeout_s`.
-        """
-        timeout_s = self.settings.connect_timeout_s if timeout_s is None else timeout_s
+    def read_metadata(self, topic: str | None = None) -> Any:
+        """Return the brokers, and one topic or all topics; raises BrokerUnavailable."""
+        timeout_s = self.settings.connect_timeout_s
         try:
             return self.admin.list_topics(topic, timeout=timeout_s)
         except KafkaException:

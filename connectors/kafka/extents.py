@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 
 #: Timeout of requests of a worker, in seconds.
 ANSWER_S = 5.0
-#: Least timeout of a repeated request, in seconds.
-_REPEAT_TIMEOUT_S = 2.0
 #: Errors for a partition whose leader is being elected, or has just moved.
 _LEADER_ERRORS = frozenset(
     (
@@ -93,30 +91,27 @@ def find_offsets_since(connection: Connection, topic: str, count: int, since_ms:
 
 
 def read_extents(
-    connection: Connection, topics: Iterable[FoundTopic], *, leaders_timeout_s: float | None = None
+    connection: Connection, topics: Iterable[FoundTopic]
 ) -> dict[str, tuple[Extent, ...]]:
     """Return the extent of every partition of the topics.
 
-    Waits `leaders_timeout_s` for partitions without a leader, by default `connect_timeout_s`. Raises
-    BrokerUnavailable.
+    Waits `connect_timeout_s` for partitions without a leader. Raises BrokerUnavailable.
     """
     topics = list(topics)
     partitions = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
-    spans = _read_spans(connection, partitions, leaders_timeout_s)
+    spans = _read_spans(connection, partitions)
     return {
         topic.name: tuple(spans[topic.name, p] for p in range(topic.partitions)) for topic in topics
     }
 
 
 def _read_spans(
-    connection: Connection,
-    partitions: list[tuple[str, int]],
-    leaders_timeout_s: float | None = None,
+    connection: Connection, partitions: list[tuple[str, int]]
 ) -> dict[tuple[str, int], Extent]:
     if not partitions:
         return {}
     first, following = (
-        _read_offsets(connection, partitions, spec, leaders_timeout_s)
+        _read_offsets(connection, partitions, spec)
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
     return {
@@ -126,19 +121,12 @@ def _read_spans(
 
 
 def _read_offsets(
-    connection: Connection,
-    partitions: list[tuple[str, int]],
-    spec: Any,
-    leaders_timeout_s: float | None = None,
+    connection: Connection, partitions: list[tuple[str, int]], spec: Any
 ) -> dict[tuple[str, int], int]:
-    """Return one offset per partition; waits for partitions whose leader is being elected.
-
-    The first request may take `connect_timeout_s`, because a broker can be slow. Repeated requests end
-    at the deadline for leaders, so that a broker that hangs is reported soon after the deadline.
-    """
+    """Return one offset per partition; waits for partitions whose leader is being elected."""
     offsets: dict[tuple[str, int], int] = {}
     timeout_s = connection.settings.connect_timeout_s
-    deadline = time.monotonic() + (timeout_s if leaders_timeout_s is None else leaders_timeout_s)
+    deadline = time.monotonic() + timeout_s
     while True:
         missing = {TopicPartition(*key): spec for key in partitions if key not in offsets}
         if not missing:
@@ -158,10 +146,8 @@ def _read_offsets(
                 offsets[partition.topic, partition.partition] = offset
         if len(offsets) < len(partitions):
             time.sleep(0.05)
-            remaining_s = max(_REPEAT_TIMEOUT_S, deadline - time.monotonic())
-            timeout_s = min(remaining_s, connection.settings.connect_timeout_s)
             # librdkafka remembers a missing topic for half a minute unless its metadata is requested.
-            connection.read_metadata(timeout_s=timeout_s)
+            connection.read_metadata()
 
 
 class Brokers:

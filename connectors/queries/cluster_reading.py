@@ -4,7 +4,6 @@ Each topic is read backwards from its end, until the newest record of every node
 found, or a limit is reached. A partition without a leader is skipped; `KafkaState` names it.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,8 +56,6 @@ RECORDS_MAX = {
 }
 #: Topics whose newest records name every cluster, including clusters without a worker.
 _NAMING_TOPICS = frozenset({"status", "node-state", "policies"})
-#: Name of the node in an encoded metric.
-_NODE = re.compile(rb'"node": ?"([^"\\]+)"')
 #: Metrics to read besides two per node, for clusters with few nodes.
 _EXTRA_METRICS = 200
 
@@ -232,31 +229,23 @@ def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
     """Read until every node has a metric, or two per node and `_EXTRA_METRICS` were read.
 
     In the latter case a node without a metric has not reported for two intervals. Decoding takes most of
-    the time, so only the newest metric of a node is decoded, without its pods (150,000 take seconds).
+    the time, so pods are not decoded (150,000 take seconds).
     """
     if "node-metrics" in records.unreadable:
         return
     past = PastMessages(connection, "node-metrics", records.cluster, RECORDS_MAX["node-metrics"])
-    names: set[bytes] = set()
     count = 0
     for record in past.records(SearchProgress()):
-        value = record.value or b""
         if record.key != records.cluster.encode():
             continue
         nodes = len(records.nodes) or len(records.metrics)
         count += 1
         if len(records.metrics) == len(records.nodes) > 0 or count > 2 * nodes + _EXTRA_METRICS:
             break
-        name = _NODE.search(value)
-        if name is not None and name[1] in names:
+        metric, pods = _decode_without_pods(record.value or b"")
+        if metric is None or metric.node in records.metrics:
             continue
-        metric, pods = _decode_without_pods(value)
-        if metric is None:
-            continue
-        names.add(metric.node.encode())
-        if (
-            metric.node in records.nodes or not records.nodes
-        ) and metric.node not in records.metrics:
+        if metric.node in records.nodes or not records.nodes:
             records.metrics[metric.node] = metric
             records.measured_pods[metric.node] = pods
 
