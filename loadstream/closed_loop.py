@@ -7,8 +7,7 @@ wrong; 130 Ctrl-C.
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,9 +127,16 @@ def closed_loop(
     from importlib.metadata import version
 
     from simulation.closed_loop.comparison import compare
-    from simulation.closed_loop.contenders import list_contenders, make_contenders
-    from simulation.closed_loop.finished_runs import FinishedRuns
+    from simulation.closed_loop.contenders import (
+        UnknownContender,
+        WrongPolicy,
+        list_contenders,
+        make_contenders,
+    )
+    from simulation.closed_loop.finished_runs import FinishedRuns, UnreadableRun
     from simulation.closed_loop.runs import RunDied, create_runs
+    from simulation.closed_loop.scenario import ImpossibleScenario
+    from simulation.closed_loop.trace_files import TraceError
     from simulation.closed_loop.traces import model_traces, read_traces
 
     if report is not None:
@@ -139,7 +145,10 @@ def closed_loop(
     seed_numbers = _parse_seeds(seeds)
     names = list_contenders() if contenders == "all" else list(filter(None, contenders.split(",")))
     system = any(run_parameters.system_share for run_parameters in parameters)
-    with as_messages(RunDied), _refuse_wrong_inputs():
+    wrong_inputs = (
+        UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
+    )  # fmt: skip
+    with as_messages(RunDied), as_messages(*wrong_inputs, code=2):
         factories = make_contenders(names, policy or [])
         all_traces = [model_traces()] if trace is None else read_traces(trace, system=system)
         traces = _choose_days(all_traces, days)
@@ -196,23 +205,6 @@ def _parse_names(text: str, allowed: Collection[str], option: str) -> list[str]:
             param_hint=option,
         )
     return names
-
-
-@contextmanager
-def _refuse_wrong_inputs() -> Iterator[None]:
-    """End the command with a message and exit code 2 if an input is wrong."""
-    from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
-    from simulation.closed_loop.finished_runs import UnreadableRun
-    from simulation.closed_loop.scenario import ImpossibleScenario
-    from simulation.closed_loop.trace_files import TraceError
-
-    try:
-        yield
-    except (
-        UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
-    ) as error:  # fmt: skip
-        _print_message(f"error: {error}")
-        raise typer.Exit(2) from None
 
 
 def _print_message(line: str) -> None:

@@ -163,15 +163,12 @@ def demo(
     from simulation.kubernetes_demo.view import show_live
     from simulation.processes import ProcessDied
 
-    try:
+    failures = (RecordLost, ProcessDied, OSError)
+    with as_messages(*failures), as_messages(ControlPlaneUnavailable, code=2):
         echo("building the control plane, unless it is in the cache ...")
         binary = build()
-        failures = (RecordLost, ProcessDied, OSError)
-        with as_messages(*failures), show_live(Console(), plain=plain) as show:
+        with show_live(Console(), plain=plain) as show:
             summary = run(binary, output.absolute(), Size(nodes, pods), show)
-    except ControlPlaneUnavailable as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
     _print_and_write(output, summary)
     raise typer.Exit(1 if summary.problems else 0)
 

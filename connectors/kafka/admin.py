@@ -110,8 +110,7 @@ def create_topics(
     elif missing:
         missing = _create(connection, missing)
         # Wait until the new topics have leaders, by reading their offsets.
-        new = [FoundTopic(topic.name, topic.partitions, 0, None) for topic in missing]
-        read_extents(connection, new)
+        read_extents(connection, {topic.name: topic.partitions for topic in missing})
     created = [topic.name for topic in missing]
     mended: list[Finding] = []
     if not connection.embedded:

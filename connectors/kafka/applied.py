@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.cluster_records import Arrivals, PastMessages
+from connectors.kafka.cluster_records import Arrivals, PastMessages, SearchProgress
 from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
@@ -49,8 +49,8 @@ class AppliedRecords:
         self._next = self._find_next_offsets()
         # The source topic takes the place of a cluster: it is the key of dead letters.
         past = PastMessages(connection, LETTERS, topic, LETTERS_MAX)
-        for letter in past.newest(any_cluster=True):
-            self._note(letter)
+        for record in past.records(SearchProgress()):
+            self._note(decode(LETTERS, record.value))
 
     def refresh(self) -> None:
         """Read the current state again. Raises BrokerUnavailable."""

@@ -7,7 +7,7 @@ uses a reader (`Brokers`), which does not block its event loop.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from confluent_kafka.admin import OffsetSpec
 
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.reader import Partition, PartitionReader
-from connectors.kafka.topics import FoundTopic
 from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
@@ -74,8 +73,7 @@ def read_topic_extents(connection: Connection, topic: str) -> tuple[Extent, ...]
 
     Raises BrokerUnavailable if the topic does not exist.
     """
-    existing = FoundTopic(topic, count_partitions(connection, topic), 0, None)
-    return read_extents(connection, [existing])[topic]
+    return read_extents(connection, {topic: count_partitions(connection, topic)})[topic]
 
 
 def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
@@ -91,17 +89,17 @@ def find_offsets_since(connection: Connection, topic: str, count: int, since_ms:
 
 
 def read_extents(
-    connection: Connection, topics: Iterable[FoundTopic]
+    connection: Connection, topics: Mapping[str, int]
 ) -> dict[str, tuple[Extent, ...]]:
-    """Return the extent of every partition of the topics.
+    """Return the extent of every partition of the topics; `topics` has the number of partitions.
 
     Waits `connect_timeout_s` for partitions without a leader. Raises BrokerUnavailable.
     """
-    topics = list(topics)
-    partitions = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
+    partitions = [(topic, number) for topic, count in topics.items() for number in range(count)]
     spans = _read_spans(connection, partitions)
     return {
-        topic.name: tuple(spans[topic.name, p] for p in range(topic.partitions)) for topic in topics
+        topic: tuple(spans[topic, number] for number in range(count))
+        for topic, count in topics.items()
     }
 
 

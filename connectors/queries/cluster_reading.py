@@ -17,7 +17,6 @@ from connectors.kafka.extents import Extent, read_extents
 from connectors.kafka.reader import Partition
 from connectors.kafka.topics import (
     Finding,
-    FoundTopic,
     compare_all,
     expected_topics,
     find_worst_grade,
@@ -180,8 +179,9 @@ def read_cluster(
     committed = {partition for group in records.groups.values() for partition in group.committed}
     topics = {topic for topic, _ in committed} & kafka.topics.keys() - set(kafka.missing)
     topics -= {topic for topic, _ in kafka.leaderless}
-    count = connection.settings.partitions
-    records.extents = read_extents(connection, [FoundTopic(t, count, 0, None) for t in topics])
+    records.extents = read_extents(
+        connection, dict.fromkeys(topics, connection.settings.partitions)
+    )
     return records
 
 

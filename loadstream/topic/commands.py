@@ -73,7 +73,9 @@ def list_(json: Json = False) -> None:
 
         connection = connect_as_configured()
         topics = find_topics(connection, expected_names())
-        extents = read_extents(connection, topics.values())
+        extents = read_extents(
+            connection, {name: topic.partitions for name, topic in topics.items()}
+        )
         if json:
             for name in expected_names():
                 print_json(_extent_json(name, topics.get(name), extents.get(name, ())))

@@ -65,7 +65,7 @@ def test_a_broker_starts_with_all_topics_and_nothing_in_them(broker: RunningBrok
     topics = find_topics(connection, expected_names())
     assert sorted(topics) == sorted(expected_names())
     assert {topic.partitions for topic in topics.values()} == {4}
-    extents = read_extents(connection, topics.values())
+    extents = read_extents(connection, {name: topic.partitions for name, topic in topics.items()})
     assert all(e.first_offset == e.next_offset == 0 for es in extents.values() for e in es)
     assert connection.embedded == (broker.kind == "embedded")
 
