@@ -278,8 +278,7 @@ def start_rig(kind: BrokerKind) -> Iterator[Rig]:
             broker = stack.enter_context(EmbeddedBroker())
         else:
             broker = stack.enter_context(KafkaServer(directory / "kafka"))
-            stack.callback(
-                broker.kill_broker
-            )  # a clean stop takes seconds, and nobody reads the data
+            # A clean stop takes seconds, and nobody reads the data.
+            stack.callback(broker.members[0].kill)
             create_topics(connect(broker.settings), expected_topics(broker.settings))
-        yield Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())
+        yield Rig(broker.settings, directory, None if kind == "embedded" else broker.members[0].pid)

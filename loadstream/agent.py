@@ -7,8 +7,7 @@ says so.
 
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,12 +20,10 @@ from loadstream.cli.arguments import (
     MetricsPort,
     check_metrics,
     check_node_name,
-    number,
 )
-from loadstream.cli.command import command
+from loadstream.cli.command import as_messages, command
 
 if TYPE_CHECKING:
-    from connectors.agent.delivery import Delivery
     from connectors.agent.source import AgentSource
 
 #: Seconds between two messages about the same subject.
@@ -52,8 +49,8 @@ NodeName = Annotated[
 Interval = Annotated[
     float,
     typer.Option(
-        parser=number("seconds", 1, 10, whole=False),
-        metavar="SECONDS",
+        min=1,
+        max=10,
         help="Time between two samples, 1 to 10 s.",
     ),
 ]
@@ -88,7 +85,6 @@ def agent(
     is needed. While the broker is unavailable, up to 600 samples wait; then the oldest are dropped.
     """
     from connectors.agent.source import AgentSource, NodePaths
-    from loadstream.cli.command import as_messages
 
     check_metrics(metrics_host, metrics_port)
     if once and metrics_port:
@@ -120,7 +116,9 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     kafka.servers()  # raises if no broker is configured
     telemetry, complaints = AgentTelemetry(), Complaints()
     delivery = Delivery(
-        kafka, telemetry.mark_delivered, lambda text: complaints.report("broker", text)
+        kafka,
+        lambda sampled_at_ms: telemetry.success.set(sampled_at_ms / 1000),
+        lambda text: complaints.report("broker", text),
     )
     measured_s = time.monotonic()
 
@@ -134,8 +132,9 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     with (
         terminable(),
         serve_while_open(host, port, telemetry.registry, find_problems),
-        _run_delivery(delivery),
+        closing(delivery),
     ):
+        delivery.start()
         due_s = time.monotonic()
         while True:
             due_s = max(due_s + interval_s, time.monotonic())
@@ -143,28 +142,24 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
             try:
                 sample = source.sample()
             except OSError as error:
-                telemetry.count_failure()
+                telemetry.failed.inc()
                 complaints.report("node", str(error.strerror))
             else:
                 measured_s = time.monotonic()
-                delivery.put(sample)
-                telemetry.count_sample(len(sample.pods), source.unnamed)
-            if delivery.dropped > telemetry.dropped:
-                text = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
-                complaints.report("backlog", text)
-            telemetry.update_totals(source.files.failures, delivery.dropped, delivery.backlog)
+                dropped = delivery.put(sample)
+                if dropped:
+                    complaints.report("backlog", f"samples are dropped; {delivery.backlog} wait")
+                telemetry.samples.inc()
+                telemetry.dropped.inc(dropped)
+                telemetry.pods.set(len(sample.pods))
+                telemetry.unnamed.set(source.unnamed)
+            telemetry.backlog.set(delivery.backlog)
+            for purpose, failures in source.files.failures.items():
+                telemetry.read_errors.labels(purpose).inc(failures)
+            source.files.failures.clear()
             if source.files.last_failure:
                 complaints.report("files", source.files.last_failure)
                 source.files.last_failure = ""
-
-
-@contextmanager
-def _run_delivery(delivery: "Delivery") -> Iterator[None]:
-    delivery.start()
-    try:
-        yield
-    finally:
-        delivery.stop()
 
 
 class Complaints:

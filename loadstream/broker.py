@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from loadstream.cli.arguments import number
+from loadstream.cli.arguments import make_directory
 from loadstream.cli.command import as_messages, command
 
 _PORT_MAX = 65_535
@@ -22,13 +22,13 @@ def broker(
     ] = False,
     brokers: Annotated[
         int,
-        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="Number of brokers."),
+        typer.Option(min=1, max=9, help="Number of brokers."),
     ] = 1,
     port: Annotated[
         int | None,
         typer.Option(
-            parser=number("", 1, _PORT_MAX),
-            metavar="PORT",
+            min=1,
+            max=_PORT_MAX,
             help="Port of the first broker; further brokers use the ports after it. Only with --kafka.",
         ),
     ] = None,
@@ -55,6 +55,8 @@ def broker(
             "brokers, because the others use the ports after it",
             param_hint="--port",
         )
+    if directory is not None:
+        make_directory(directory, "--directory")
     from connectors.brokers import foreground
 
     with as_messages():

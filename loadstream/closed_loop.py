@@ -7,18 +7,16 @@ wrong; 130 Ctrl-C.
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from math import isfinite
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import number
-from loadstream.cli.command import command
-from simulation.closed_loop.parameters import BOUNDS, SCENARIOS, Parameters
+from loadstream.cli.arguments import Json
+from loadstream.cli.command import as_messages, command
+from simulation.closed_loop.parameters import SCENARIOS, Parameters
 
 if TYPE_CHECKING:
     from simulation.closed_loop.comparison import Comparison
@@ -38,18 +36,11 @@ _Scenario = Annotated[
         help=f"Kind of load: {', '.join(SCENARIOS)}. Several separated by commas, or all.",
     ),
 ]
-_Nodes = Annotated[
-    int,
-    typer.Option(
-        parser=number("nodes", *BOUNDS["nodes"]), metavar="NODES", help="Number of nodes."
-    ),
-]
+_Nodes = Annotated[int, typer.Option(help="Number of nodes.")]
 _Hours = Annotated[
     float,
     typer.Option(
-        parser=number("hours", *BOUNDS["hours"], whole=False),
-        metavar="HOURS",
-        help="Measured time, after two hours in which the cluster fills.",
+        help="Measured hours, after two hours in which the cluster fills.",
     ),
 ]
 _Load = Annotated[
@@ -87,12 +78,11 @@ _Settings = Annotated[
 _Jobs = Annotated[
     int | None,
     typer.Option(
-        parser=number("jobs", 1, 1_000),
-        metavar="JOBS",
+        min=1,
+        max=1_000,
         help="Number of concurrent runs; each takes one core. Default: the number of cores.",
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _Report = Annotated[
     Path | None,
     typer.Option(
@@ -109,89 +99,57 @@ _Keep = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-
-    def closed_loop(
-        scenario: _Scenario = "mixed",
-        nodes: _Nodes = 100,
-        hours: _Hours = 24.0,
-        load: _Load = None,
-        seeds: _Seeds = "1",
-        trace: _Trace = None,
-        days: _Days = "all",
-        policy: _Policies = None,
-        contenders: _Contenders = DEFAULT_CONTENDERS,
-        setting: _Settings = None,
-        jobs: _Jobs = None,
-        json: _Json = False,
-        report: _Report = None,
-        keep: _Keep = None,
-    ) -> None:
-        """Compare policies and the rules of other schedulers on simulated days of a cluster.
-
-        No broker is needed. All contenders get the same pods with the same arrival times and CPU demand.
-        Prints how hot nodes were, how long pods waited, how many were evicted and the CPU time of the
-        runs: medians and ranges over days and seeds.
-        """
-        if report is not None:
-            _check_report(report)
-        compared_parameters = []
-        for name in _parse_scenarios(scenario):
-            default_loads, scenario_parameters = SCENARIOS[name]
-            for percent in _parse_loads(load) if load is not None else default_loads:
-                parameters = Parameters(
-                    scenario=name,
-                    nodes=nodes,
-                    hours=hours,
-                    load=percent / 100,
-                    **scenario_parameters,
-                )
-                parameters = _apply_settings(parameters, setting or [])
-                problem = parameters.find_problem()
-                if problem is not None:
-                    raise typer.BadParameter(problem)
-                compared_parameters.append(parameters)
-        comparisons = _compare(
-            compared_parameters,
-            _parse_seeds(seeds),
-            trace,
-            days,
-            contenders,
-            policy or [],
-            keep,
-            jobs,
-        )
-        if report is not None:
-            _write_report(report, comparisons)
-        if json:
-            print_json({"comparisons": [comparison.document() for comparison in comparisons]})
-            return
-        _print_tables(comparisons)
-
     command(app, "closed-loop --load 40,55 --seeds 3", kafka=False)(closed_loop)
 
 
-def _compare(
-    parameters: list[Parameters],
-    seeds: list[int],
-    trace: Path | None,
-    days: str,
-    names: str,
-    files: list[Path],
-    keep: Path | None,
-    jobs: int | None,
-) -> "list[Comparison]":
+def closed_loop(
+    scenario: _Scenario = "mixed",
+    nodes: _Nodes = 100,
+    hours: _Hours = 24.0,
+    load: _Load = None,
+    seeds: _Seeds = "1",
+    trace: _Trace = None,
+    days: _Days = "all",
+    policy: _Policies = None,
+    contenders: _Contenders = DEFAULT_CONTENDERS,
+    setting: _Settings = None,
+    jobs: _Jobs = None,
+    json: Json = False,
+    report: _Report = None,
+    keep: _Keep = None,
+) -> None:
+    """Compare policies and the rules of other schedulers on simulated days of a cluster.
+
+    No broker is needed. All contenders get the same pods with the same arrival times and CPU demand.
+    Prints how hot nodes were, how long pods waited, how many were evicted and the CPU time of the
+    runs: medians and ranges over days and seeds.
+    """
     from importlib.metadata import version
 
     from simulation.closed_loop.comparison import compare
-    from simulation.closed_loop.contenders import list_contenders, make_factories
-    from simulation.closed_loop.finished_runs import FinishedRuns
-    from simulation.closed_loop.runs import create_runs
+    from simulation.closed_loop.contenders import (
+        InvalidPolicy,
+        UnknownContender,
+        list_contenders,
+        make_factories,
+    )
+    from simulation.closed_loop.finished_runs import FinishedRuns, UnreadableRun
+    from simulation.closed_loop.runs import RunDied, create_runs
+    from simulation.closed_loop.scenario import ImpossibleScenario
+    from simulation.closed_loop.trace_files import TraceError
     from simulation.closed_loop.traces import model_traces, read_traces
 
-    contenders = list_contenders() if names == "all" else list(filter(None, names.split(",")))
-    system = any(scenario.system_share for scenario in parameters)
-    with _as_messages():
-        factories = make_factories(contenders, files)
+    if report is not None:
+        _check_report(report)
+    parameters = _list_parameters(scenario, nodes, hours, load, setting or [])
+    seed_numbers = _parse_seeds(seeds)
+    names = list_contenders() if contenders == "all" else list(filter(None, contenders.split(",")))
+    system = any(run_parameters.system_share for run_parameters in parameters)
+    wrong_inputs = (
+        UnknownContender, UnreadableRun, TraceError, InvalidPolicy, ImpossibleScenario, OSError,
+    )  # fmt: skip
+    with as_messages(RunDied), as_messages(*wrong_inputs, code=2):
+        factories = make_factories(names, policy or [])
         all_traces = [model_traces()] if trace is None else read_traces(trace, system=system)
         traces = _choose_days(all_traces, days)
         for factory in factories.values():
@@ -199,12 +157,39 @@ def _compare(
                 _print_message(factory.warning)
         definitions = {name: factory.definition for name, factory in factories.items()}
         finished = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
-        run_count = len(parameters) * len(traces) * len(seeds) * len(factories)
+        run_count = len(parameters) * len(traces) * len(seed_numbers) * len(factories)
         processes = min(jobs or os.cpu_count() or 1, run_count)
-        runs = create_runs(processes, contenders, files, traces, _print_message)
+        runs = create_runs(processes, names, policy or [], traces, _print_message)
         day_names = [day.day for day in traces]
-        trace_files = tuple(dict.fromkeys(file for day in traces for file in day.files))
-        return compare(parameters, day_names, seeds, list(factories), trace_files, runs, finished)
+        files = tuple(dict.fromkeys(file for day in traces for file in day.files))
+        comparisons = compare(
+            parameters, day_names, seed_numbers, list(factories), files, runs, finished
+        )
+    if report is not None:
+        _write_report(report, comparisons)
+    if json:
+        print_json({"comparisons": [comparison.document() for comparison in comparisons]})
+    else:
+        _print_tables(comparisons)
+
+
+def _list_parameters(
+    scenarios: str, nodes: int, hours: float, loads: str | None, settings: list[str]
+) -> list[Parameters]:
+    """Return the parameters of each scenario and load."""
+    all_parameters = []
+    for name in _parse_names(scenarios, SCENARIOS, "--scenario"):
+        default_loads, values = SCENARIOS[name]
+        for percent in _parse_loads(loads) if loads is not None else default_loads:
+            parameters = Parameters(
+                scenario=name, nodes=nodes, hours=hours, load=percent / 100, **values
+            )
+            parameters = _apply_settings(parameters, settings)
+            problem = parameters.find_problem()
+            if problem is not None:
+                raise typer.BadParameter(problem)
+            all_parameters.append(parameters)
+    return all_parameters
 
 
 def _choose_days(traces: "list[Traces]", text: str) -> "list[Traces]":
@@ -220,27 +205,6 @@ def _parse_names(text: str, allowed: Collection[str], option: str) -> list[str]:
             param_hint=option,
         )
     return names
-
-
-@contextmanager
-def _as_messages() -> Iterator[None]:
-    """End the command with a message: exit code 1 if a process was killed, 2 if an input is wrong."""
-    from simulation.closed_loop.contenders import InvalidPolicy, UnknownContender
-    from simulation.closed_loop.finished_runs import UnreadableRun
-    from simulation.closed_loop.runs import RunDied
-    from simulation.closed_loop.scenario import ImpossibleScenario
-    from simulation.closed_loop.trace_files import TraceError
-
-    try:
-        yield
-    except RunDied as error:
-        _print_message(f"loadstream closed-loop: {error}")
-        raise typer.Exit(1) from None
-    except (
-        UnknownContender, UnreadableRun, TraceError, InvalidPolicy, ImpossibleScenario, OSError,
-    ) as error:  # fmt: skip
-        _print_message(f"loadstream closed-loop: {error}")
-        raise typer.Exit(2) from None
 
 
 def _print_message(line: str) -> None:
@@ -282,13 +246,12 @@ def _print_tables(comparisons: "list[Comparison]") -> None:
     echo(LEGEND)
 
 
-def _parse_scenarios(text: str) -> list[str]:
-    return _parse_names(text, SCENARIOS, "--scenario")
-
-
 def _parse_loads(text: str) -> list[float]:
     """Return loads in percent."""
-    loads = _parse_numbers(text)
+    try:
+        loads = [float(number) for number in text.split(",")]
+    except ValueError:
+        loads = []
     if not loads or not all(1 <= load <= 90 for load in loads) or len(set(loads)) < len(loads):
         raise typer.BadParameter(
             f"found {text!r}; expected percent from 1 to 90, such as 40, or several, such as 40,55",
@@ -316,6 +279,8 @@ def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
     from dataclasses import replace
     from typing import get_origin, get_type_hints
 
+    from pydantic import TypeAdapter, ValidationError
+
     types = get_type_hints(type(parameters))
     changed: dict[str, Any] = {}
     for setting in settings:
@@ -330,23 +295,11 @@ def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
             raise typer.BadParameter(
                 f"found {name!r}; expected one of {settable}", param_hint="--set"
             )
-        kind = types[name]
-        pair, is_integer = get_origin(kind) is tuple, kind is int
-        numbers = _parse_numbers(text)
-        if len(numbers) != 1 + pair or (is_integer and not numbers[0].is_integer()):
-            single = "a whole number" if is_integer else "a number"
-            expected = "two numbers with a comma" if pair else single
+        value = text.split(",") if get_origin(types[name]) is tuple else text
+        try:
+            changed[name] = TypeAdapter(types[name]).validate_python(value)
+        except ValidationError as error:
             raise typer.BadParameter(
-                f"{name}: found {text!r}; expected {expected}", param_hint="--set"
-            )
-        changed[name] = tuple(numbers) if pair else int(numbers[0]) if is_integer else numbers[0]
+                f"{name}: found {text!r}. {error.errors()[0]['msg']}", param_hint="--set"
+            ) from None
     return replace(parameters, **changed)
-
-
-def _parse_numbers(text: str) -> list[float]:
-    """Return numbers separated by commas; an empty list if one is not a finite number."""
-    try:
-        numbers = [float(number_text) for number_text in text.split(",")]
-    except ValueError:
-        return []
-    return numbers if all(map(isfinite, numbers)) else []

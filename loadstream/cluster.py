@@ -138,7 +138,7 @@ def _switch(
         is_retry = not (was_paused or paused) and is_set_apart(connection, cluster)
         if was_paused is paused and not is_retry:
             if wait and newest is not None:
-                wait_until_applied(connection, [(newest.partition, newest.offset)])
+                wait_until_applied(connection, newest.partition, newest.offset)
             if json:
                 print_json(
                     {"cluster": cluster, "paused": paused, "written": False, "applied": wait}

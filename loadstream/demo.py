@@ -5,22 +5,18 @@ wrong; 130 Ctrl-C or SIGTERM.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import make_directory, number
-from loadstream.cli.command import command
+from loadstream.cli.arguments import Json, make_directory
+from loadstream.cli.command import as_messages, command
 from simulation.closed_loop.parameters import SCENARIOS
 
 if TYPE_CHECKING:
     from simulation.demo.runner import DemoResult
-
-HOURS_MIN, HOURS_MAX = 1, 72
-NODES_MAX = 1000
 
 
 def _check_scenario(text: str) -> str:
@@ -43,89 +39,71 @@ Trace = Annotated[
 ]
 Nodes = Annotated[
     int,
-    typer.Option(parser=number("nodes", 3, NODES_MAX), metavar="NODES", help="Number of nodes."),
+    typer.Option(min=3, max=1000, help="Number of nodes."),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the load.")]
 Hours = Annotated[
     int,
     typer.Option(
-        parser=number("hours", HOURS_MIN, HOURS_MAX),
-        metavar="HOURS",
-        help="Measured simulated time, after two hours in which the cluster fills.",
+        min=1,
+        max=72,
+        help="Measured simulated hours, after two hours in which the cluster fills.",
     ),
 ]
 Output = Annotated[Path, typer.Option(help="Directory for the decisions and the figures.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the live view.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the figures and the digest of all decisions as JSON.")
-]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-
-    def demo(
-        scenario: Scenario = "mixed",
-        trace: Trace = None,
-        nodes: Nodes = 40,
-        seed: Seed = 1,
-        hours: Hours = 12,
-        output: Output = Path("demo-output"),
-        plain: Plain = False,
-        json: Json = False,
-    ) -> None:
-        """Simulate half a day of a cluster on a local broker and worker, and compare schedulers.
-
-        The same pods are then placed by kube-scheduler's scores and by Koordinator's policy. The result
-        depends only on the options. Exit code 1: the run has problems, which are printed.
-        """
-        from json import dumps as json_text
-
-        from rich.console import Console
-
-        from simulation.closed_loop.traces import model_traces, read_traces
-        from simulation.demo.runner import choose_parameters, run
-        from simulation.demo.view import Display
-
-        display = Display(Console(stderr=json), plain=plain)
-        with _as_exit_codes():
-            make_directory(output, "--output")
-            traces = model_traces() if trace is None else read_traces(trace)[0]
-            parameters = choose_parameters(scenario, nodes, hours)
-            result = run(parameters, seed, traces, output, display, display.print)
-            document = {"decisions_sha256": result.digest, **result.comparison.document()}
-            if json:
-                print_json(document)
-            summary = json_text(document, indent=2)
-            (output / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
-        for line in _summarize(result, output):
-            display.print(line)
-        problems = list(_find_problems(result))
-        for problem in problems:
-            echo(f"error: {problem}", err=True)
-        raise typer.Exit(1 if problems else 0)
-
     command(app, "demo --seed 1 --hours 12", kafka=False)(demo)
 
 
-@contextmanager
-def _as_exit_codes() -> Iterator[None]:
-    """End the command with exit code 1 and a message on expected failures, with 130 on Ctrl-C."""
-    from connectors.kafka.client import BrokerUnavailable
+def demo(
+    scenario: Scenario = "mixed",
+    trace: Trace = None,
+    nodes: Nodes = 40,
+    seed: Seed = 1,
+    hours: Hours = 12,
+    output: Output = Path("demo-output"),
+    plain: Plain = False,
+    json: Json = False,
+) -> None:
+    """Simulate half a day of a cluster on a local broker and worker, and compare schedulers.
+
+    The same pods are then placed by kube-scheduler's scores and by Koordinator's policy. The result
+    depends only on the options. Exit code 1: the run has problems, which are printed.
+    """
+    from json import dumps as json_text
+
+    from rich.console import Console
+
     from simulation.closed_loop.scenario import ImpossibleScenario
     from simulation.closed_loop.trace_files import TraceError
+    from simulation.closed_loop.traces import model_traces, read_traces
+    from simulation.demo.runner import choose_parameters, run
+    from simulation.demo.view import Display
     from simulation.processes import ProcessDied
     from simulation.worker_stages import WorkerSilent
 
-    try:
-        yield
-    except (
-        BrokerUnavailable, ImpossibleScenario, TraceError, ProcessDied, WorkerSilent, OSError,
-    ) as error:  # fmt: skip
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    display = Display(Console(stderr=json), plain=plain)
+    expected = (ImpossibleScenario, TraceError, ProcessDied, WorkerSilent, OSError)
+    with as_messages(*expected):
+        make_directory(output, "--output")
+        traces = model_traces() if trace is None else read_traces(trace)[0]
+        parameters = choose_parameters(scenario, nodes, hours)
+        result = run(parameters, seed, traces, output, display, display.print)
+        document = {"decisions_sha256": result.digest, **result.comparison.document()}
+        if json:
+            print_json(document)
+        summary = json_text(document, indent=2)
+        (output / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
+    for line in _summarize(result, output):
+        display.print(line)
+    problems = list(_find_problems(result))
+    for problem in problems:
+        echo(f"error: {problem}", err=True)
+    raise typer.Exit(1 if problems else 0)
 
 
 def _summarize(result: "DemoResult", output: Path) -> Iterator[str]:
@@ -159,22 +137,16 @@ def _list_limits(result: "DemoResult") -> Iterator[str]:
     parameters = result.comparison.parameters
     load = "published traces" if result.comparison.files else "a model of published traces"
     yield (
-        f"It is one cluster on one day. The load comes from {load}; `--seed 2` or `--scenario web` draws "
-        "another load. docs/explanation/closed-loop.md compares several days and all kinds of load, "
-        "including loads at which loadstream gains little or nothing."
+        f"It is one cluster on one day, with the load of {load}. docs/explanation/closed-loop.md compares several "
+        "days and all kinds of load, including loads at which loadstream gains little or nothing."
     )
     yield (
-        "The other schedulers are kube-scheduler's scores by requests, and Koordinator with its defaults and "
-        "LowNodeLoad between 45 and 75 % (simulation/demo/policies). `loadstream closed-loop` compares more."
+        "Pods wait longer than in a real cluster: loadstream and Koordinator decide every "
+        f"{parameters.turn_s // 60} simulated minutes here; a real worker decides within a second."
     )
     yield (
-        f"Pods wait longer than in a real cluster: here loadstream and Koordinator decide every "
-        f"{parameters.turn_s // 60} simulated minutes and kube-scheduler every minute; a real worker decides "
-        "within a second."
-    )
-    yield (
-        "All decisions came from a real worker through topics. They depend only on the options: the same "
-        f"options give the same digest, {result.digest[:16]}."
+        "The decisions depend only on the options: the same options give the same digest, "
+        f"{result.digest[:16]}."
     )
 
 

@@ -6,6 +6,7 @@ runs twice, one process is the standby of the other.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,10 +22,9 @@ from loadstream.cli.arguments import (
     Sources,
     check_metrics,
     make_directory,
-    number,
     read_source_file,
 )
-from loadstream.cli.command import command
+from loadstream.cli.command import as_messages, command
 
 if TYPE_CHECKING:
     from connectors.kubernetes.duties.process import DutyFactory
@@ -63,12 +63,8 @@ Cordon = Annotated[
     ),
 ]
 
-Nodes = Annotated[
-    int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="Number of nodes.")
-]
-Pods = Annotated[
-    int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="Number of pods.")
-]
+Nodes = Annotated[int, typer.Option(min=20, max=1000, help="Number of nodes.")]
+Pods = Annotated[int, typer.Option(min=50, max=5000, help="Number of pods.")]
 Output = Annotated[Path, typer.Option(help="Directory for logs, the audit log and the summary.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print lines instead of the live view.")]
 
@@ -160,7 +156,6 @@ def demo(
     make_directory(output, "--output")
     from rich.console import Console
 
-    from connectors.kafka.client import BrokerUnavailable
     from simulation.control_plane.build import ControlPlaneUnavailable, build
     from simulation.kubernetes_demo.runner import run
     from simulation.kubernetes_demo.steps import Size
@@ -168,26 +163,17 @@ def demo(
     from simulation.kubernetes_demo.view import show_live
     from simulation.processes import ProcessDied
 
-    try:
+    failures = (RecordLost, ProcessDied, OSError)
+    with as_messages(*failures), as_messages(ControlPlaneUnavailable, code=2):
         echo("building the control plane, unless it is in the cache ...")
         binary = build()
         with show_live(Console(), plain=plain) as show:
             summary = run(binary, output.absolute(), Size(nodes, pods), show)
-    except ControlPlaneUnavailable as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    except (BrokerUnavailable, RecordLost, ProcessDied, OSError) as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
     _print_and_write(output, summary)
     raise typer.Exit(1 if summary.problems else 0)
 
 
 def _watch(schedulers: list[str] | None) -> "DutyFactory":
-    from functools import partial
-
     from connectors.kubernetes.duties import kinds
     from connectors.kubernetes.watch.state_watch import SCHEDULERS
 
@@ -195,16 +181,12 @@ def _watch(schedulers: list[str] | None) -> "DutyFactory":
 
 
 def _collect(file: Path | None) -> "DutyFactory":
-    from functools import partial
-
     from connectors.kubernetes.duties import kinds
 
     return partial(kinds.collect, sources=read_source_file(file))
 
 
 def _evict(cordon: bool) -> "DutyFactory":
-    from functools import partial
-
     from connectors.kubernetes.duties import kinds
 
     return partial(kinds.evict, cordon=cordon)
@@ -220,21 +202,19 @@ def _run(
 ) -> None:
     """Run the duties until the process is stopped."""
     check_metrics(metrics_host, metrics_port)
-    from loadstream.cli.command import as_messages
+    from connectors.kafka.client import connect
+    from connectors.kafka.extents import check_partitions
+    from connectors.kafka.term import LOCK
+    from connectors.kubernetes.api.access import access
+    from connectors.kubernetes.api.errors import AccessError
+    from connectors.kubernetes.duties.process import run
+    from connectors.kubernetes.duties.telemetry import DutyTelemetry
+    from connectors.process import event_loop, logs
+    from connectors.process.metrics_endpoint import serve_while_open
+    from schemas.settings.connection import KafkaSettings
+    from schemas.settings.environment import read_settings
 
-    with as_messages():
-        from connectors.kafka.client import connect
-        from connectors.kafka.extents import check_partitions
-        from connectors.kafka.term import LOCK
-        from connectors.kubernetes.api.access import access
-        from connectors.kubernetes.api.errors import AccessError
-        from connectors.kubernetes.duties.process import run
-        from connectors.kubernetes.duties.telemetry import DutyTelemetry
-        from connectors.process import event_loop, logs
-        from connectors.process.metrics_endpoint import PortUnusable, serve_while_open
-        from schemas.settings.connection import KafkaSettings
-        from schemas.settings.environment import read_settings
-
+    with as_messages(AccessError):
         kafka = KafkaSettings.from_environment()
         (log,) = read_settings({logs.LogSettings: {}})
         logs.configure(log, kafka.secrets())
@@ -242,15 +222,8 @@ def _run(
         # partition of other clusters.
         check_partitions(connect(kafka), LOCK)
         telemetry = DutyTelemetry(cluster)
-        try:
-            with serve_while_open(
-                metrics_host, metrics_port, telemetry.registry, telemetry.problems
-            ):
-                work = run(kafka, cluster, access(kubeconfig, context), duties, telemetry)
-                event_loop.run(work)
-        except (AccessError, PortUnusable) as error:
-            echo(f"error: {error}", err=True)
-            raise typer.Exit(1) from None
+        with serve_while_open(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
+            event_loop.run(run(kafka, cluster, access(kubeconfig, context), duties, telemetry))
 
 
 def _print_and_write(output: Path, summary: "Summary") -> None:

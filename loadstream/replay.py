@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
+from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, check_cluster_name
 from loadstream.cli.command import NOTHING_FOUND, as_messages, command, connect_as_configured
@@ -63,11 +64,16 @@ def verify(
     something differs; 3: unknown, because a part of the history is gone.
     """
     with as_messages():
+        from connectors.kafka.extents import check_partitions
+        from schemas.topics.catalog import CLUSTER_INPUTS
         from streams.replay.report import build_object, choose_exit_code, format_lines
+        from streams.stage.journal import TOPIC
 
         window = _parse_window(start, end, cluster)
         connection = connect_as_configured()
-        partitions = _count_partitions(connection)
+        for topic in (TOPIC, *CLUSTER_INPUTS):
+            check_partitions(connection, topic)
+        partitions = connection.settings.partitions
         results = []
         for number in _choose_partitions(partition, cluster, partitions):
             result = _replay_partition(connection, number, partitions, window)
@@ -99,13 +105,11 @@ def _find_exit_code(connection: "Connection", cluster: str) -> int:
 
 def _parse_time_ms(text: str | None, option: str) -> int | None:
     """Return milliseconds since 1970 for a time as in `topic tail`; None: unbounded."""
-    import time
-
     from connectors.kafka.tail import TIME_FORMATS, parse_time
 
     if text is None:
         return None
-    moment = parse_time(text, time.time_ns() // 1_000_000)
+    moment = parse_time(text, wall_clock.now_ms())
     if moment is None:
         raise typer.BadParameter(f"found {text!r}; expected {TIME_FORMATS}", param_hint=option)
     return moment
@@ -121,25 +125,6 @@ def _parse_window(start: str | None, end: str | None, cluster: str | None) -> "W
             f"found {end}, which is before --from {start}; expected a later time", param_hint="--to"
         )
     return window
-
-
-def _count_partitions(connection: "Connection") -> int:
-    """Return the number of partitions of the stage's topics; end the command if they differ."""
-    from connectors.kafka.admin import find_topics
-    from schemas.topics.catalog import CLUSTER_INPUTS
-    from streams.stage.journal import TOPIC
-
-    topics = find_topics(connection, (TOPIC, *CLUSTER_INPUTS))
-    missing = [name for name in (TOPIC, *CLUSTER_INPUTS) if name not in topics]
-    counts = {topic.name: topic.partitions for topic in topics.values()}
-    if missing or len(set(counts.values())) != 1:
-        echo(
-            f"error: topics are missing or have different numbers of partitions; missing: "
-            f"{', '.join(missing) or 'none'}; partitions: {counts}. `loadstream topic check` says more",
-            err=True,
-        )
-        raise typer.Exit(1)
-    return counts[TOPIC]
 
 
 def _choose_partitions(partitions: list[int] | None, cluster: str | None, count: int) -> list[int]:
@@ -237,14 +222,11 @@ class _History:
 
     def read_extent(self, topic: str) -> tuple[int, int]:
         """Return the first offset and the next offset."""
-        from connectors.kafka.admin import find_topics
-        from connectors.kafka.extents import read_extents
+        from connectors.kafka.extents import extent_of
 
         if topic not in self._extents:
-            topics = find_topics(self._connection, [topic])
-            extents = read_extents(self._connection, topics.values()).get(topic, ())
-            offsets = {e.partition: (e.first_offset, e.next_offset) for e in extents}
-            self._extents[topic] = offsets.get(self._partition, (0, 0))
+            extent = extent_of(self._connection, topic, self._partition)
+            self._extents[topic] = (extent.first_offset, extent.next_offset)
         return self._extents[topic]
 
     def read(

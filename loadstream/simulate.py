@@ -13,7 +13,7 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import ClusterOption, number
+from loadstream.cli.arguments import ClusterOption
 from loadstream.cli.command import command
 
 if TYPE_CHECKING:
@@ -38,25 +38,19 @@ def register(app: typer.Typer) -> None:
 
 def simulate(
     cluster: ClusterOption = "simulated",
-    nodes: Annotated[
-        int, typer.Option(parser=number("nodes", 2, 1000), metavar="NODES", help="Number of nodes.")
-    ] = 40,
+    nodes: Annotated[int, typer.Option(min=2, max=1000, help="Number of nodes.")] = 40,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the load.")] = 1,
     churn: Annotated[
         float,
         typer.Option(
-            parser=number("times", 0.1, 100, whole=False),
-            metavar="TIMES",
+            min=0.1,
+            max=100,
             help="Rate at which pods start and end, relative to the closed loop.",
         ),
     ] = 12.0,
     period: Annotated[
         int,
-        typer.Option(
-            parser=number("seconds", 1, 600),
-            metavar="SECONDS",
-            help="Time between two samples of a node.",
-        ),
+        typer.Option(min=1, max=600, help="Time between two samples of a node, in seconds."),
     ] = 15,
 ) -> None:
     """Simulate a cluster for the configured broker in real time, until Ctrl-C.

@@ -6,12 +6,11 @@ topic.
 
 import logging
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from connectors.process.terminal import echo
-from loadstream.cli.arguments import as_field
 from loadstream.cli.command import command
 
 if TYPE_CHECKING:
@@ -23,18 +22,10 @@ def register(app: typer.Typer) -> None:
     command(app, "worker --log-level info")(worker)
 
 
-def _log_level(name: str | None) -> str | None:
-    from connectors.process.logs import LogSettings
-
-    return name if name is None else as_field(lambda: LogSettings, "level")(name)
-
-
 def worker(
     log_level: Annotated[
-        str | None,
-        typer.Option(
-            help="debug, info, warn or error. Default: LOADSTREAM_LOG_LEVEL.", callback=_log_level
-        ),
+        Literal["debug", "info", "warn", "error"] | None,
+        typer.Option(help="debug, info, warn or error. Default: LOADSTREAM_LOG_LEVEL."),
     ] = None,
     check_topics: Annotated[
         bool, typer.Option(help="Check that all topics exist with the expected settings.")

@@ -13,7 +13,7 @@ import logging
 from functools import partial
 from typing import Any
 
-from connectors.process.metrics_endpoint import serve
+from connectors.process.metrics_endpoint import Endpoint
 from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.tables import CLUSTER_TABLES, WINDOWS
 from schemas.topics.catalog import CLUSTER_INPUTS, TOPIC_BY_NAME
@@ -216,7 +216,7 @@ def _add_endpoints(
         observer.add_stage(runner.partitions, runner.pipeline, runner.publisher)
     app.companions = (*app.companions, observer.run)
     checks = {"/healthz": health.find_failures, "/readyz": health.find_obstacles}
-    serve(worker.metrics_host, worker.metrics_port, metrics.registry, checks)
+    Endpoint(worker.metrics_host, worker.metrics_port, metrics.registry, checks)
 
 
 def _log_start(worker: WorkerSettings, kafka: KafkaSettings) -> None:

@@ -241,8 +241,8 @@ def running(server: KafkaServer, *, stopped: bool = False) -> Iterator[KafkaServ
         yield server
     finally:
         if not stopped:
-            for number in range(1, server.brokers + 1):
-                server.kill_broker(number)
+            for member in server.members:
+                member.kill()
         server.stop()
 
 
@@ -328,7 +328,7 @@ def _unused_topics(connection: Connection) -> set[str]:
     expected = expected_topics(connection.settings)
     topics = find_topics(connection, [topic.name for topic in expected])
     findings = compare_all(expected, topics)
-    extents = read_extents(connection, topics.values())
+    extents = read_extents(connection, {name: topic.partitions for name, topic in topics.items()})
     unused = {
         name
         for name in topics

@@ -8,7 +8,7 @@ lost; the aggregate stage ignores the copy.
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import islice
 
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.extents import count_partitions
@@ -16,7 +16,7 @@ from connectors.kafka.producer import OutgoingRecord, Sender
 from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import KafkaSettings
 from schemas.settings.environment import SettingsError
-from schemas.topics.catalog import TOPIC_BY_NAME, RecordPlace, place_record
+from schemas.topics.catalog import TOPIC_BY_NAME, place_record
 from schemas.topics.codec import encode
 
 TOPIC = "node-usage"
@@ -29,16 +29,8 @@ BYTES_MAX = 16 * 1024 * 1024
 BATCH_MAX = 50
 #: Time between two attempts, in seconds.
 RETRY_S = 5.0
-#: How long `stop` waits for the thread, in seconds.
+#: How long `close` waits for the thread, in seconds.
 _STOP_TIMEOUT_S = 5.0
-
-
-class UnsentSample(NamedTuple):
-    """A sample without acknowledgement."""
-
-    sampled_at_ms: int
-    value: bytes
-    target: RecordPlace
 
 
 class Delivery:
@@ -59,12 +51,12 @@ class Delivery:
             on_failure: called with a sentence after each failed attempt.
             retry_s: time between two attempts.
         """
-        self.dropped = 0
-        """Number of dropped samples so far."""
         self._settings, self._retry_s = settings, retry_s
         self._on_delivered, self._on_failure = on_delivered, on_failure
-        self._waiting: deque[UnsentSample] = deque()
-        self._batch: list[UnsentSample] = []
+        self._waiting: deque[tuple[int, OutgoingRecord]] = deque()
+        """Time and record of each sample without acknowledgement, oldest first."""
+        self._sending = 0
+        """Number of waiting samples that are being sent: the oldest."""
         self._bytes = 0
         self._changed = threading.Condition()
         self._stopping = False
@@ -74,90 +66,75 @@ class Delivery:
     @property
     def backlog(self) -> int:
         """Number of samples without acknowledgement."""
-        with self._changed:
-            return len(self._waiting) + len(self._batch)
+        return len(self._waiting)
 
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, sample: NodeUsage) -> None:
-        """Queue a sample without waiting."""
-        value = encode(sample)
-        waiting = UnsentSample(
-            sample.sampled_at_ms, value, place_record(TOPIC_BY_NAME[TOPIC], sample)
-        )
+    def put(self, sample: NodeUsage) -> int:
+        """Queue a sample without waiting; return how many older samples were dropped."""
+        target = place_record(TOPIC_BY_NAME[TOPIC], sample)
+        record = OutgoingRecord(TOPIC, encode(sample), target)
+        dropped = 0
         with self._changed:
-            self._waiting.append(waiting)
-            self._bytes += len(value)
-            self._drop_oldest()
+            self._waiting.append((sample.sampled_at_ms, record))
+            self._bytes += len(record.value or b"")
+            while len(self._waiting) > self._sending and (
+                len(self._waiting) > SAMPLES_MAX or self._bytes > BYTES_MAX
+            ):
+                self._remove(self._sending)  # the oldest sample that is not being sent
+                dropped += 1
             self._changed.notify()
+        return dropped
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Wait a moment for queued samples, then end the thread."""
         with self._changed:
-            self._changed.wait_for(self._is_idle, timeout=0.5)
+            self._changed.wait_for(lambda: not self._waiting, timeout=0.5)
             self._stopping = True
             self._changed.notify_all()
         if self._sender is not None:
             self._sender.close()
         self._thread.join(_STOP_TIMEOUT_S)
 
-    def _is_idle(self) -> bool:
-        return not self._waiting and not self._batch
-
-    def _drop_oldest(self) -> None:
-        """Enforce the limits. The current batch counts, but is not dropped."""
-        while self._waiting and (
-            len(self._waiting) + len(self._batch) > SAMPLES_MAX or self._bytes > BYTES_MAX
-        ):
-            self._bytes -= len(self._waiting.popleft().value)
-            self.dropped += 1
+    def _remove(self, index: int) -> None:
+        _, record = self._waiting[index]
+        self._bytes -= len(record.value or b"")
+        del self._waiting[index]
 
     def _run(self) -> None:
-        while self._take():
+        while batch := self._take_batch():
             try:
-                self._send()
+                self._send([record for _, record in batch])
             except (BrokerUnavailable, SettingsError, OSError) as error:
-                self._put_back()
+                if self._sender is not None:  # it cannot send after a failure
+                    self._sender.close()
+                    self._sender = None
                 if not self._stopping:
                     self._on_failure(str(error))
                 with self._changed:
+                    self._sending = 0
                     self._changed.wait_for(lambda: self._stopping, timeout=self._retry_s)
             else:
-                self._complete_batch()
+                with self._changed:
+                    for _ in batch:
+                        self._remove(0)
+                    self._sending = 0
+                    self._changed.notify_all()
+                self._on_delivered(batch[-1][0])
 
-    def _take(self) -> bool:
-        """Wait for samples and move the oldest into the batch; False at the end."""
+    def _take_batch(self) -> list[tuple[int, OutgoingRecord]]:
+        """Wait for samples and return the oldest, which stay queued; empty at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or bool(self._waiting))
-            while self._waiting and len(self._batch) < BATCH_MAX:
-                self._batch.append(self._waiting.popleft())
-            return not self._stopping
+            batch = [] if self._stopping else list(islice(self._waiting, BATCH_MAX))
+            self._sending = len(batch)
+            return batch
 
-    def _send(self) -> None:
-        """Send the batch and wait for its acknowledgement; raises BrokerUnavailable."""
+    def _send(self, records: list[OutgoingRecord]) -> None:
+        """Send records and wait for their acknowledgement; raises BrokerUnavailable."""
         if self._sender is None:
             connection = connect(self._settings)
             count_partitions(connection, TOPIC)
             self._sender = Sender(connection)
-        self._sender.deliver(
-            (OutgoingRecord(TOPIC, sample.value, sample.target) for sample in self._batch), "sample"
-        )
-
-    def _put_back(self) -> None:
-        """Queue the failed batch again, and drop the sender, which cannot send after a failure."""
-        if self._sender is not None:
-            self._sender.close()
-            self._sender = None
-        with self._changed:
-            self._waiting.extendleft(reversed(self._batch))
-            self._batch.clear()
-            self._drop_oldest()
-
-    def _complete_batch(self) -> None:
-        newest_ms = self._batch[-1].sampled_at_ms
-        with self._changed:
-            self._bytes -= sum(len(sample.value) for sample in self._batch)
-            self._batch.clear()
-            self._changed.notify_all()
-        self._on_delivered(newest_ms)
+        self._sender.deliver(records, "sample")

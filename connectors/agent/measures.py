@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from connectors.agent.files import parse_pairs
 from schemas.messages.usage import MemoryReadings
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)

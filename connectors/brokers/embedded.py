@@ -4,7 +4,7 @@ It speaks Kafka's protocol on a local port, so the demo and the quick tests need
 differs from Kafka:
 
 - A partition keeps about 5 MB; older records disappear silently. So it is only for short runs.
-- Topics are created when a client requests their metadata, always with `PARTITIONS` partitions.
+- Topics are created when a client requests their metadata, always with `EMBEDDED_PARTITIONS` partitions.
 - Requests to create topics or to read their settings are not answered and time out.
 - Retention, compaction, offsets by time, transactions, encryption and logins do not exist.
 - A consumer group needs about 3 s until its first record.
@@ -13,12 +13,12 @@ differs from Kafka:
 
 from typing import Any, Self
 
+from confluent_kafka import Producer
+
 from connectors.kafka.topics import expected_names
 from connectors.process.child_process import Startable
 from schemas.settings.connection import KafkaSettings
 
-#: Partitions of every topic; cannot be changed.
-PARTITIONS = 4
 _START_TIMEOUT_S = 10.0
 #: syslog level "error"; otherwise librdkafka prints a greeting on standard error.
 _LOG_ERRORS = 3
@@ -36,8 +36,6 @@ class EmbeddedBroker(Startable):
         self._bootstrap_servers = ""
 
     def start(self) -> Self:
-        from confluent_kafka import Producer
-
         # librdkafka requires an address and replaces it with those of the mock cluster.
         options = {"test.mock.num.brokers": self._brokers, "bootstrap.servers": "127.0.0.1:0"}
         self._owner = Producer({**options, "log_level": _LOG_ERRORS})

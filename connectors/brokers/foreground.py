@@ -3,16 +3,17 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.embedded import PARTITIONS, EmbeddedBroker
+from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
+from connectors.brokers.storage import Broker
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
-from connectors.kafka.topics import expected_topics
+from connectors.kafka.topics import EMBEDDED_PARTITIONS, expected_topics
 from connectors.process.signals import terminable
 from connectors.process.terminal import echo
 from schemas.settings.announcement import announce
@@ -29,19 +30,19 @@ def run_embedded(brokers: int) -> None:
     Raises SettingsError for unsupported settings.
     """
     partitions = KafkaSettings.from_environment().partitions
-    if partitions != PARTITIONS:
+    if partitions != EMBEDDED_PARTITIONS:
         raise SettingsError(
             f"LOADSTREAM_KAFKA_PARTITIONS={partitions}: topics of the embedded broker always have "
-            f"{PARTITIONS} partitions; remove the setting, or use --kafka"
+            f"{EMBEDDED_PARTITIONS} partitions; remove the setting, or use --kafka"
         )
     with terminable(), EmbeddedBroker(brokers) as server:
-        _serve("embedded broker", server.bootstrap_servers, watch=lambda: None)
+        _serve("embedded broker", server.bootstrap_servers, ())
 
 
 def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
     """Run a real Kafka until SIGINT or SIGTERM.
 
-    Raises KafkaUnavailable if the directory cannot be written, or a broker dies.
+    Raises KafkaUnavailable if a broker dies.
     """
     configured = KafkaSettings.from_environment()
     with terminable(), ExitStack() as stack:
@@ -49,7 +50,6 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
             directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="loadstream-kafka-"))
             )
-        _create_directory(directory)
         server = stack.enter_context(KafkaServer(directory, brokers=brokers, port=port))
         settings = KafkaSettings.local(
             server.bootstrap_servers,
@@ -57,32 +57,10 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
             replication_factor=configured.replication_factor or min(3, brokers),
         )
         create_topics(connect(settings), expected_topics(settings))
-
-        def watch() -> None:
-            for number in range(1, brokers + 1):
-                if server.pid(number) is None:
-                    raise KafkaUnavailable(
-                        f"broker {number} ended unexpectedly; {server.describe_log(number)}"
-                    )
-
-        _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)
+        _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, server.members)
 
 
-def _create_directory(directory: Path) -> None:
-    """Create the directory of the data; raises KafkaUnavailable before anything is downloaded."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KafkaUnavailable(
-            f"--directory: cannot create {directory}: {error.strerror}; expected a writable directory"
-        ) from error
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise KafkaUnavailable(
-            f"--directory: {directory} is not writable; expected a writable directory"
-        )
-
-
-def _serve(description: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
+def _serve(description: str, bootstrap_servers: str, members: Sequence[Broker]) -> None:
     with announce(bootstrap_servers) as path:
         echo(bootstrap_servers)
         other_servers = os.environ.get(_SERVERS)
@@ -93,7 +71,11 @@ def _serve(description: str, bootstrap_servers: str, watch: Callable[[], None]) 
         )
         try:
             while True:
-                watch()
+                for member in members:
+                    if member.pid is None:
+                        raise KafkaUnavailable(
+                            f"broker {member.number} ended unexpectedly; {member.describe_log()}"
+                        )
                 time.sleep(_WATCH_S)
         except KeyboardInterrupt:
             return

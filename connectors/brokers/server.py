@@ -9,26 +9,20 @@ immediately and buffers are small: the settings suit short runs on one machine, 
 """
 
 import socket
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from connectors.brokers.class_archive import prepare_class_archive
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.storage import Broker, extract_errors, format_storage
-from connectors.kafka.admin import create_topics
+from connectors.brokers.storage import Broker, format_storage
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.topics import expected_topics
 from connectors.process.child_process import Startable
 from connectors.process.local_ports import HOST, find_free_port
 from schemas.settings.connection import KafkaSettings
 
 _START_TIMEOUT_S = 120.0
-_BIND_ATTEMPTS = 3
-_BIND_FAILED = "Address already in use"
 
 _FIXED_PROPERTIES = {
     "process.roles": "broker,controller",
@@ -70,9 +64,7 @@ class KafkaServer(Startable):
     """Additional lines of server.properties; they take precedence."""
     scram_users: Mapping[str, str] = field(default_factory=dict)
     """Initial users of SCRAM-SHA-256 and SCRAM-SHA-512, with their passwords."""
-    java_options: tuple[str, ...] | None = None
-    """Additional options of Java; None: the options of the class archive."""
-    _members: list[Broker] = field(default_factory=list, init=False)
+    members: list[Broker] = field(default_factory=list, init=False)
 
     def start(self) -> Self:
         """Start all brokers and wait until they answer.
@@ -83,58 +75,34 @@ class KafkaServer(Startable):
         if self.port is not None:
             for port in range(self.port, self.port + self.brokers):
                 _check_free(port)
-        if self.java_options is None:
-            self.java_options = prepare_class_archive(_train)
-        for attempts_left in reversed(range(_BIND_ATTEMPTS)):
-            self._members = self._choose_ports()
-            try:
-                for member in self._members:
-                    self._prepare(member)
-                for member in self._members:
-                    member.launch()
-                self._wait_until_ready()
-            except BaseException as error:
-                self.stop()
-                # Another process may have taken a port since it was chosen.
-                if self.port is None and attempts_left and _BIND_FAILED in str(error):
-                    continue
-                raise
-            break
+        self.members = self._choose_ports()
+        try:
+            for member in self.members:
+                self._prepare(member)
+            for member in self.members:
+                member.launch()
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
         """Stop all brokers; kill a broker that does not end within 30 s."""
-        for member in self._members:
+        for member in self.members:
             member.ask_to_stop()
-        for member in self._members:
+        for member in self.members:
             member.wait_for_end()
 
-    def kill_broker(self, number: int = 1) -> None:
-        """Kill one broker (SIGKILL), like a crash."""
-        self._member(number).kill()
-
-    def start_broker(self, number: int = 1) -> None:
+    def start_broker(self, index: int = 0) -> None:
         """Restart a killed broker with its port and data, and wait until it answers."""
-        if self.pid(number) is None:
-            self._member(number).launch()
+        if self.members[index].pid is None:
+            self.members[index].launch()
         self._wait_until_ready()
-
-    def pid(self, number: int = 1) -> int | None:
-        """Return the process id of a broker; None if it does not run."""
-        return self._member(number).pid
-
-    def was_killed(self, number: int = 1) -> bool:
-        """Tell whether the last process of a broker was ended by a signal."""
-        status = self._member(number).ended_with
-        return status is not None and status < 0
-
-    def describe_log(self, number: int = 1) -> str:
-        """Return the errors in a broker's log, for an error message."""
-        return _describe_log(self._member(number))
 
     def address(self, listener: str = "PLAINTEXT") -> str:
         """Return the addresses of a listener on all brokers, as `host:port,host:port`."""
-        return ",".join(f"{HOST}:{member.ports[listener]}" for member in self._members)
+        return ",".join(f"{HOST}:{member.ports[listener]}" for member in self.members)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -145,23 +113,15 @@ class KafkaServer(Startable):
         """Client settings for the plain listeners."""
         return KafkaSettings.local(self.bootstrap_servers)
 
-    def _member(self, number: int) -> Broker:
-        if not 1 <= number <= len(self._members):
-            raise ValueError(
-                f"broker {number} does not exist; expected a number from 1 to {len(self._members)}"
-            )
-        return self._members[number - 1]
-
     def _choose_ports(self) -> list[Broker]:
         members: list[Broker] = []
-        used_ports: set[int] = set()
         listeners = ("PLAINTEXT", "CONTROLLER", *self.listeners)
         for number in range(1, self.brokers + 1):
-            ports = {name: find_free_port(used_ports) for name in listeners}
+            ports = {name: find_free_port() for name in listeners}
             if self.port is not None:
                 ports["PLAINTEXT"] = self.port + number - 1
             directory = self.directory.absolute() / f"broker-{number}"
-            members.append(Broker(directory, number, ports, self.java_options or ()))
+            members.append(Broker(directory, number, ports))
         return members
 
     def _prepare(self, member: Broker) -> None:
@@ -176,7 +136,7 @@ class KafkaServer(Startable):
     def _server_properties(self, member: Broker) -> dict[str, str]:
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
         addresses = {name: f"{name}://{HOST}:{port}" for name, port in member.ports.items()}
-        voters = (f"{m.number}@{HOST}:{m.ports['CONTROLLER']}" for m in self._members)
+        voters = (f"{m.number}@{HOST}:{m.ports['CONTROLLER']}" for m in self.members)
         # With three brokers, groups and topics survive the loss of any broker.
         copies = str(min(self.brokers, 3))
         in_sync = "2" if self.brokers > 2 else "1"
@@ -197,18 +157,18 @@ class KafkaServer(Startable):
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
-        launched = [member for member in self._members if member.launched]
+        launched = [member for member in self.members if member.launched]
         for member in launched:
             # Ask every broker, because the other brokers list a killed broker for some seconds.
             while not _answers(f"{HOST}:{member.ports['PLAINTEXT']}", brokers=len(launched)):
                 if member.pid is None:
                     raise KafkaUnavailable(
-                        f"broker {member.number} ended during its start; {_describe_log(member)}"
+                        f"broker {member.number} ended during its start; {member.describe_log()}"
                     )
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable(
                         f"broker {member.number} did not answer at {HOST}:{member.ports['PLAINTEXT']} "
-                        f"within {_START_TIMEOUT_S:.0f} s; {_describe_log(member)}"
+                        f"within {_START_TIMEOUT_S:.0f} s; {member.describe_log()}"
                     )
                 time.sleep(0.05)
 
@@ -224,34 +184,6 @@ def _check_free(port: int) -> None:
             raise KafkaUnavailable(
                 f"cannot listen on port {port} of {HOST}: {error.strerror}; expected a free port"
             ) from None
-
-
-def _train(option: str) -> None:
-    """Run a broker with an option of Java, and write and read a record.
-
-    Raises exceptions of Kafka clients, and KafkaUnavailable if the process was killed before it had
-    written its archive.
-    """
-    from confluent_kafka import Consumer, Producer
-
-    scratch = tempfile.TemporaryDirectory(prefix="loadstream-kafka-")
-    with scratch as directory, KafkaServer(Path(directory), java_options=(option,)) as server:
-        topic = next(topic for topic in expected_topics(server.settings) if topic.name == "clock")
-        create_topics(connect(server.settings), (topic,))
-        options = {**server.settings.librdkafka_options(), "log_level": 0}
-        producer = Producer(options)
-        producer.produce(topic.name, b"trained")
-        producer.flush(_START_TIMEOUT_S)
-        consumer = Consumer({**options, "group.id": "trained", "auto.offset.reset": "earliest"})
-        consumer.subscribe([topic.name])
-        consumer.poll(_START_TIMEOUT_S)
-        consumer.close()
-    if server.was_killed():
-        raise KafkaUnavailable("the broker was killed before it had written its class archive")
-
-
-def _describe_log(member: Broker) -> str:
-    return f"its log {member.log} says:\n{extract_errors(member.output())}"
 
 
 def _answers(address: str, brokers: int) -> bool:

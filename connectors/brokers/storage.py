@@ -44,19 +44,17 @@ class Broker(ChildProcess):
     number: int
     ports: dict[str, int]
     """Port by listener."""
-    java_options: tuple[str, ...] = ()
-    """Additional options of Java."""
 
     @property
     def configuration(self) -> Path:
         return self.directory / "server.properties"
 
     def command(self) -> list[str]:
-        return [
-            *java_command("-Xms256m", "-Xmx512m", *self.java_options),
-            "kafka.Kafka",
-            str(self.configuration),
-        ]
+        return [*java_command("-Xms256m", "-Xmx512m"), "kafka.Kafka", str(self.configuration)]
+
+    def describe_log(self) -> str:
+        """Return the errors in the log, for an error message."""
+        return f"its log {self.log} says:\n{extract_errors(self.output())}"
 
 
 #: Any 22 characters of base64; constant, so that a directory can be used again.
@@ -79,30 +77,17 @@ def format_storage(member: Broker, scram_users: Mapping[str, str]) -> None:
     data = member.directory / "data"
     if (data / _META).exists():
         return
-    cached = _cached_path()
+    jars = fetch_jars()
+    cached = jars.with_name(f"{jars.name}.{_BOOTSTRAP}")
     if not scram_users and cached.is_file():
         _write(member, data, cached)
         return
     _run_tool(member, scram_users)
     if not scram_users:
-        _cache(data / _BOOTSTRAP, cached)
-
-
-def _cached_path() -> Path:
-    jars = fetch_jars()
-    return jars.with_name(f"{jars.name}.{_BOOTSTRAP}")
-
-
-def _cache(checkpoint: Path, cached: Path) -> None:
-    """Copy the file into the cache; a read-only cache is ignored."""
-    unfinished = cached.with_name(f"{cached.name}.{os.getpid()}")
-    try:
-        shutil.copyfile(checkpoint, unfinished)
-        unfinished.rename(cached)
-    except OSError:
-        # On a read-only file system even the removal of a missing file fails.
-        with suppress(OSError):
-            unfinished.unlink()
+        unfinished = cached.with_name(f"{cached.name}.{os.getpid()}")
+        with suppress(OSError):  # a read-only cache
+            shutil.copyfile(data / _BOOTSTRAP, unfinished)
+            unfinished.rename(cached)
 
 
 def _write(member: Broker, data: Path, bootstrap: Path) -> None:

@@ -9,6 +9,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import read_extents
 from connectors.kafka.reader import Partition
@@ -23,8 +32,6 @@ from connectors.kafka.topics import (
 
 #: How long brokers may report the old value of a changed setting, in seconds.
 _SETTING_TIMEOUT_S = 30.0
-#: How long new topics may have no leaders, in seconds.
-_LEADERS_TIMEOUT_S = 30.0
 #: Errors of requests that no broker has answered.
 _NO_ANSWER = frozenset(("_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT"))
 _EMBEDDED_REASON = "the embedded broker has no topic settings"
@@ -36,7 +43,7 @@ class TopicsRefused(RuntimeError):
 
 def find_topics(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
     """Return the topics that exist, by name."""
-    metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
+    metadata = connection.read_metadata().topics
     names = [name for name in names if name in metadata and metadata[name].error is None]
     configs = _read_configs(connection, names)
     existing = {}
@@ -58,9 +65,6 @@ def _read_configs(
 ) -> dict[str, tuple[dict[str, str] | None, str]]:
     if connection.embedded:
         return dict.fromkeys(names, (None, _EMBEDDED_REASON))
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource, ResourceType
-
     if not names:
         return {}
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -101,15 +105,12 @@ def create_topics(
     missing = [topic for topic in expected if topic.name not in existing]
     if connection.embedded:
         for topic in missing:
-            _create_embedded(connection, topic.name)
+            # The embedded broker creates a topic when its metadata is requested.
+            connection.read_metadata(topic.name)
     elif missing:
         missing = _create(connection, missing)
         # Wait until the new topics have leaders, by reading their offsets.
-        read_extents(
-            connection,
-            [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
-            leaders_timeout_s=_LEADERS_TIMEOUT_S,
-        )
+        read_extents(connection, {topic.name: topic.partitions for topic in missing})
     created = [topic.name for topic in missing]
     mended: list[Finding] = []
     if not connection.embedded:
@@ -118,10 +119,6 @@ def create_topics(
         mended = [f for f in wrong if f.setting not in ("partitions", "replication")]
         _set_settings(connection, mended)
     return created, _report_remaining(connection, expected, mended)
-
-
-def _create_embedded(connection: Connection, name: str) -> None:
-    connection.ask(lambda timeout_s: connection.admin.list_topics(name, timeout=timeout_s))
 
 
 def _report_remaining(
@@ -168,9 +165,6 @@ def _embedded_refusals(
 
 def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[ExpectedTopic]:
     """Create the topics; return those that no other client has created meanwhile."""
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import NewTopic
-
     new = [
         NewTopic(
             topic.name,
@@ -194,14 +188,6 @@ def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[Expect
 
 
 def _set_settings(connection: Connection, findings: list[Finding]) -> None:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import (
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
-
     changes: dict[str, Any] = {}
     for finding in findings:
         resource = changes.setdefault(
@@ -253,8 +239,6 @@ class Group:
 
 def read_groups(connection: Connection, names: Collection[str]) -> dict[str, Group]:
     """Return the groups by name. Raises BrokerUnavailable if no broker answers."""
-    from confluent_kafka import ConsumerGroupTopicPartitions
-
     admin, timeout_s = connection.admin, connection.settings.connect_timeout_s
     described = admin.describe_consumer_groups(list(names), request_timeout=timeout_s)
     offsets = {
@@ -300,8 +284,6 @@ def _parse_committed(connection: Connection, answer: Any) -> dict[Partition, int
 
 def _get_result(connection: Connection, answer: Any) -> Any:
     """Return the answer of a broker, the text of its refusal, or None if the group does not exist."""
-    from confluent_kafka import KafkaException
-
     try:
         return answer.result()
     except KafkaException as error:

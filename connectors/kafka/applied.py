@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from connectors.kafka.client import BrokerUnavailable, Connection
-from connectors.kafka.cluster_records import Arrivals, PastMessages
+from connectors.kafka.cluster_records import Arrivals, PastMessages, SearchProgress
 from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
@@ -49,8 +49,8 @@ class AppliedRecords:
         self._next = self._find_next_offsets()
         # The source topic takes the place of a cluster: it is the key of dead letters.
         past = PastMessages(connection, LETTERS, topic, LETTERS_MAX)
-        for letter in past.newest(any_cluster=True):
-            self._note(letter)
+        for record in past.records(SearchProgress()):
+            self._note(decode(LETTERS, record.value))
 
     def refresh(self) -> None:
         """Read the current state again. Raises BrokerUnavailable."""
@@ -64,22 +64,6 @@ class AppliedRecords:
         if (partition, offset) in self._refused:
             return f"{REFUSED}: {self._refused[partition, offset]}"
         return APPLIED if offset < self._next.get(partition, 0) else WAITING
-
-    def results(self, positions: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-        """Yield partition and state of each record once it is applied or refused.
-
-        Raises BrokerUnavailable.
-        """
-        waiting = list(positions)
-        while waiting:
-            for partition, offset in list(waiting):
-                state = self.state(partition, offset)
-                if state != WAITING:
-                    waiting.remove((partition, offset))
-                    yield partition, state
-            if waiting:
-                time.sleep(_CHECK_S)
-                self.refresh()
 
     def _note(self, letter: object) -> None:
         if isinstance(letter, DeadLetter) and letter.topic == self._topic:
@@ -103,19 +87,21 @@ class AppliedRecords:
         return next_offsets
 
 
-def follow(
-    connection: Connection, topic: str, positions: Iterable[tuple[int, int]]
-) -> Iterator[tuple[int, str]]:
-    """Yield the results of records that a producer has written, as `AppliedRecords.results`.
+def wait_for_result(connection: Connection, topic: str, partition: int, offset: int) -> str:
+    """Wait until a written record is applied or refused; return its state.
 
     Raises BrokerUnavailable with a sentence that says that the record is written.
     """
     try:
-        yield from AppliedRecords(connection, topic).results(positions)
+        applied = AppliedRecords(connection, topic)
+        while (state := applied.state(partition, offset)) == WAITING:
+            time.sleep(_CHECK_S)
+            applied.refresh()
     except BrokerUnavailable as error:
         raise BrokerUnavailable(
             f"the record is written, but it is unknown whether a worker has applied it: {error}"
         ) from None
+    return state
 
 
 def complete_batches(records: Iterable[Record]) -> Iterator[list[Part]]:

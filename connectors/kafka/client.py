@@ -10,10 +10,13 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.diagnosis import explain
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
@@ -47,7 +50,7 @@ class Failures:
 
     def explain(self, settings: KafkaSettings, waited_s: float) -> str:
         """Return address, cause and advice as sentences."""
-        return explain(settings, self.texts, None if self.hopeless else waited_s)
+        return explain(settings, list(self.texts), None if self.hopeless else waited_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +66,11 @@ class Connection:
     brokers: int
     """Number of brokers."""
 
-    def ask(self, request: Callable[[float], Any], timeout_s: float | None = None) -> Any:
-        """Return the result of `request`, which gets the timeout; raises BrokerUnavailable.
-
-        The default timeout is `connect_timeout_s`.
-        """
-        from confluent_kafka import KafkaException
-
-        timeout_s = self.settings.connect_timeout_s if timeout_s is None else timeout_s
+    def read_metadata(self, topic: str | None = None) -> Any:
+        """Return the brokers, and one topic or all topics; raises BrokerUnavailable."""
+        timeout_s = self.settings.connect_timeout_s
         try:
-            return request(timeout_s)
+            return self.admin.list_topics(topic, timeout=timeout_s)
         except KafkaException:
             raise self.silent(timeout_s) from None
 
@@ -89,9 +87,6 @@ class Connection:
 
 def connect(settings: KafkaSettings) -> Connection:
     """Connect within `settings.connect_timeout_s`; raises BrokerUnavailable."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
     failures = Failures()
     settings.ssl_context()  # reads the TLS files: its errors name the file, librdkafka's do not
     admin = AdminClient(client_options(settings, failures))

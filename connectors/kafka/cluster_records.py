@@ -45,19 +45,15 @@ class PastMessages:
     records_max: int
     """Most records to read per partition, including those of other clusters."""
 
-    def newest(
-        self, progress: SearchProgress | None = None, *, any_cluster: bool = False
-    ) -> Iterator[Any]:
-        """Yield the readable messages, newest first; with `any_cluster`, of all clusters.
+    def newest(self, progress: SearchProgress | None = None) -> Iterator[Any]:
+        """Yield the readable messages of the cluster, newest first.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
         for record in self.records(progress or SearchProgress()):
             message = decode(self.topic, record.value or b"")
-            cluster = getattr(message, "cluster", self.cluster)
-            if isinstance(message, Refusal):
-                continue
-            if any_cluster or self.cluster in (None, cluster):
+            of_cluster = self.cluster in (None, getattr(message, "cluster", self.cluster))
+            if of_cluster and not isinstance(message, Refusal):
                 yield message
 
     def records(self, progress: SearchProgress) -> Iterator[Record]:

@@ -1,27 +1,27 @@
 """Extents of partitions: the number of a topic's partitions, and their first and next offsets.
 
-Commands use the admin client, which is connected already and names a partition without a leader. The worker
-uses a reader (`Brokers`), so that it needs no second client library.
+Commands use the admin client, which is connected already and names a partition without a leader. A worker
+uses a reader (`Brokers`), which does not block its event loop.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.reader import Partition, PartitionReader
-from connectors.kafka.topics import FoundTopic
 from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
 
 #: Timeout of requests of a worker, in seconds.
 ANSWER_S = 5.0
-#: Least timeout of a repeated request, in seconds.
-_REPEAT_TIMEOUT_S = 2.0
 #: Errors for a partition whose leader is being elected, or has just moved.
 _LEADER_ERRORS = frozenset(
     (
@@ -49,7 +49,7 @@ class Extent:
 
 def count_partitions(connection: Connection, topic: str) -> int:
     """Return the number of partitions. Raises BrokerUnavailable if the topic does not exist."""
-    topics = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
+    topics = connection.read_metadata().topics
     if topic not in topics or topics[topic].error is not None:
         raise BrokerUnavailable(
             f"topic {topic} does not exist at {','.join(connection.settings.servers())}; create all "
@@ -73,8 +73,7 @@ def read_topic_extents(connection: Connection, topic: str) -> tuple[Extent, ...]
 
     Raises BrokerUnavailable if the topic does not exist.
     """
-    existing = FoundTopic(topic, count_partitions(connection, topic), 0, None)
-    return read_extents(connection, [existing])[topic]
+    return read_extents(connection, {topic: count_partitions(connection, topic)})[topic]
 
 
 def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
@@ -84,40 +83,33 @@ def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
 
 def find_offsets_since(connection: Connection, topic: str, count: int, since_ms: int) -> list[int]:
     """Return by partition the offset of the first record of `since_ms` or later; -1: none."""
-    from confluent_kafka.admin import OffsetSpec
-
     partitions = [(topic, number) for number in range(count)]
     offsets = _read_offsets(connection, partitions, OffsetSpec.for_timestamp(since_ms))
     return [offsets[partition] for partition in partitions]
 
 
 def read_extents(
-    connection: Connection, topics: Iterable[FoundTopic], *, leaders_timeout_s: float | None = None
+    connection: Connection, topics: Mapping[str, int]
 ) -> dict[str, tuple[Extent, ...]]:
-    """Return the extent of every partition of the topics.
+    """Return the extent of every partition of the topics; `topics` has the number of partitions.
 
-    Waits `leaders_timeout_s` for partitions without a leader, by default `connect_timeout_s`. Raises
-    BrokerUnavailable.
+    Waits `connect_timeout_s` for partitions without a leader. Raises BrokerUnavailable.
     """
-    topics = list(topics)
-    partitions = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
-    spans = _read_spans(connection, partitions, leaders_timeout_s)
+    partitions = [(topic, number) for topic, count in topics.items() for number in range(count)]
+    spans = _read_spans(connection, partitions)
     return {
-        topic.name: tuple(spans[topic.name, p] for p in range(topic.partitions)) for topic in topics
+        topic: tuple(spans[topic, number] for number in range(count))
+        for topic, count in topics.items()
     }
 
 
 def _read_spans(
-    connection: Connection,
-    partitions: list[tuple[str, int]],
-    leaders_timeout_s: float | None = None,
+    connection: Connection, partitions: list[tuple[str, int]]
 ) -> dict[tuple[str, int], Extent]:
-    from confluent_kafka.admin import OffsetSpec
-
     if not partitions:
         return {}
     first, following = (
-        _read_offsets(connection, partitions, spec, leaders_timeout_s)
+        _read_offsets(connection, partitions, spec)
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
     return {
@@ -127,21 +119,12 @@ def _read_spans(
 
 
 def _read_offsets(
-    connection: Connection,
-    partitions: list[tuple[str, int]],
-    spec: Any,
-    leaders_timeout_s: float | None = None,
+    connection: Connection, partitions: list[tuple[str, int]], spec: Any
 ) -> dict[tuple[str, int], int]:
-    """Return one offset per partition; waits for partitions whose leader is being elected.
-
-    The first request may take `connect_timeout_s`, because a broker can be slow. Repeated requests end
-    at the deadline for leaders, so that a broker that hangs is reported soon after the deadline.
-    """
-    from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
-
+    """Return one offset per partition; waits for partitions whose leader is being elected."""
     offsets: dict[tuple[str, int], int] = {}
     timeout_s = connection.settings.connect_timeout_s
-    deadline = time.monotonic() + (timeout_s if leaders_timeout_s is None else leaders_timeout_s)
+    deadline = time.monotonic() + timeout_s
     while True:
         missing = {TopicPartition(*key): spec for key in partitions if key not in offsets}
         if not missing:
@@ -161,10 +144,8 @@ def _read_offsets(
                 offsets[partition.topic, partition.partition] = offset
         if len(offsets) < len(partitions):
             time.sleep(0.05)
-            remaining_s = max(_REPEAT_TIMEOUT_S, deadline - time.monotonic())
-            timeout_s = min(remaining_s, connection.settings.connect_timeout_s)
             # librdkafka remembers a missing topic for half a minute unless its metadata is requested.
-            connection.ask(lambda t: connection.admin.list_topics(timeout=t), timeout_s)
+            connection.read_metadata()
 
 
 class Brokers:

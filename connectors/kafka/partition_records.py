@@ -13,9 +13,11 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
+from aiokafka.errors import KafkaError
+
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.reader import RECORDS_MAX, Gap, Partition, PartitionReader, Record
-from connectors.kafka.reconnect import connect_client, is_temporary
+from connectors.kafka.reconnect import connect_client, is_temporary, start_client
 from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
@@ -54,8 +56,6 @@ async def read_pieces(
     Memory holds one piece of at most `PIECE_RECORDS_MAX` records, and received data of at most
     `PIECE_BYTES_MAX` bytes or one larger record. `on_deleted` is called for deleted records, and may raise.
     """
-    from aiokafka.errors import KafkaError
-
     while first < end:
         try:
             reader = await connect_client(
@@ -196,9 +196,8 @@ async def _read(
 
 @asynccontextmanager
 async def _connect(kafka: KafkaSettings) -> AsyncIterator[PartitionReader]:
-    reader = PartitionReader(kafka, {})
+    reader = await start_client(lambda: PartitionReader(kafka, {}))
     try:
-        await reader.start()
         yield reader
     finally:
         await reader.stop()

@@ -24,14 +24,6 @@ from schemas.topics.unknown_fields import UnknownField, find_unknown_fields
 _PIECE_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """A line that was not sent."""
-
-    line: int
-    reason: str
-
-
 @dataclass(slots=True)
 class ProduceSummary:
     lines: int = 0
@@ -56,11 +48,11 @@ def produce_lines(
     *,
     read: Callable[[str, bytes], Any | Refusal] = decode,
     on_error: Literal["stop", "skip"] = "stop",
-    on_rejection: Callable[[Rejection], None] = lambda rejection: None,
+    on_rejection: Callable[[int, str], None] = lambda line, reason: None,
 ) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read` validates a line. Raises BrokerUnavailable if the topic does not exist, or with the first
+    `read` validates a line; `on_rejection` gets number and reason of a refused line. Raises BrokerUnavailable if the topic does not exist, or with the first
     line that is not acknowledged within 30 s.
     """
     partitions = count_partitions(connection, topic.name)
@@ -82,7 +74,7 @@ def produce_lines(
                     target = _target(topic, value, partitions, read)
                 if isinstance(target, Refusal):
                     summary.rejected += 1
-                    on_rejection(Rejection(number, target.reason))
+                    on_rejection(number, target.reason)
                     if on_error == "stop":
                         summary.stopped = True
                         break

@@ -17,6 +17,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, KafkaTimeoutError
+
 from connectors.kafka.client import BrokerUnavailable, Connection, wait_for
 from connectors.kafka.reconnect import connect_client, never_expire, start_client
 from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
@@ -42,8 +45,6 @@ _SENDER_CLOSE_S = 1.0
 
 def create_producer(settings: KafkaSettings, **options: Any) -> Any:
     """Return a producer of aiokafka that is not started; `options` replace the default ones."""
-    from aiokafka import AIOKafkaProducer
-
     return AIOKafkaProducer(
         **{
             **settings.aiokafka_options(),
@@ -101,8 +102,6 @@ class Producer:
 
     async def start(self) -> None:
         """Connect; raises BrokerUnavailable."""
-        from aiokafka.errors import KafkaError
-
         timeout_s = self._expire_s or REQUEST_S
         try:
             self._producer = await start_client(
@@ -162,8 +161,6 @@ class Producer:
 
     async def send_record(self, record: OutgoingRecord) -> asyncio.Future[Any]:
         """Hand a record over; the returned future is done when the record is acknowledged."""
-        from aiokafka.errors import KafkaError
-
         self.sent += 1
         number = record.number or self.sent
         try:
@@ -201,8 +198,6 @@ class Producer:
             )
 
     async def _hand_over(self, record: OutgoingRecord) -> asyncio.Future[Any]:
-        from aiokafka.errors import KafkaTimeoutError
-
         topic, value, target, _ = record
         while True:
             try:

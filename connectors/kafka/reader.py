@@ -15,13 +15,15 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from connectors.kafka.client import BrokerUnavailable, Connection, wait_for
+from connectors.kafka.reconnect import start_client
 from schemas.base.limits import BATCH_BYTES_MAX
-
-if TYPE_CHECKING:
-    from schemas.settings.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 #: `timestamp_ms` of a record without a timestamp.
 NO_TIME = -1
@@ -80,7 +82,7 @@ class PartitionReader:
 
     def __init__(
         self,
-        settings: "KafkaSettings",
+        settings: KafkaSettings,
         starts: Mapping[Partition, int],
         *,
         fetch_wait_ms: int = 100,
@@ -108,8 +110,6 @@ class PartitionReader:
         self._answered_s = time.monotonic()
 
     async def start(self) -> None:
-        from aiokafka import AIOKafkaConsumer
-
         self._consumer = AIOKafkaConsumer(
             **self._settings.aiokafka_options(),
             enable_auto_commit=False,
@@ -124,8 +124,6 @@ class PartitionReader:
 
     def assign(self, starts: Mapping[Partition, int]) -> None:
         """Read these partitions from these offsets on."""
-        from aiokafka import TopicPartition
-
         self._next = dict(starts)
         self._topic_partitions = {partition: TopicPartition(*partition) for partition in starts}
         self._consumer.assign(list(self._topic_partitions.values()))
@@ -167,8 +165,6 @@ class PartitionReader:
 
     async def extents(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
         """Return first and next offset of each partition."""
-        from aiokafka import TopicPartition
-
         if not partitions:
             await self._consumer.topics()  # to find out whether a broker answers
             return {}
@@ -179,8 +175,6 @@ class PartitionReader:
 
     async def offset_since(self, partition: Partition, since_ms: int) -> int | None:
         """Return the offset of the first record of `since_ms` or later; None: no known offset."""
-        from aiokafka import TopicPartition
-
         topic_partition = TopicPartition(*partition)
         times = {topic_partition: max(0, since_ms)}
         answer = (await self._consumer.offsets_for_times(times))[topic_partition]
@@ -200,8 +194,6 @@ class PartitionReader:
         Raises:
             TopicReplaced: a partition ends before its position.
         """
-        from aiokafka.errors import OffsetOutOfRangeError
-
         answers = {
             partition: (self._consumer.last_poll_timestamp(key), self._consumer.highwater(key))
             for partition, key in self._topic_partitions.items()
@@ -276,11 +268,12 @@ class Reader:
     ) -> None:
         """Arguments are those of `PartitionReader`."""
         self._connection = connection
-        self._silent_s = 0.0
+        self._waited_s = 0.0
+        """Time in `more` since the last record."""
         self._reader = PartitionReader(connection.settings, starts, fetch_wait_ms=fetch_wait_ms)
         self.has_passed = self._reader.has_passed
         self.has_ended = self._reader.has_ended
-        self._run(self._start())
+        self._run(start_client(lambda: self._reader))
 
     def __enter__(self) -> Self:
         return self
@@ -305,27 +298,17 @@ class Reader:
         began_s = time.monotonic()
         records: list[Record | Gap] | None = self._run(self._reader.poll(_WAIT_S))
         if records is not None:
-            self._silent_s = 0.0
+            self._waited_s = 0.0
             return records
         timeout_s = self._connection.settings.connect_timeout_s
         if due or self._reader.silent_s > timeout_s:
-            reachable = self._is_reachable()
-            self._silent_s += time.monotonic() - began_s
-            silent_s = self._silent_s if due else self._reader.silent_s
-            if silent_s > timeout_s * (3 if reachable else 1) and (due or not reachable):
-                raise self._connection.silent(silent_s)
+            self._connection.read_metadata()  # raises an error if no broker answers
+        self._waited_s += time.monotonic() - began_s
+        if due and self._waited_s > 3 * timeout_s:
+            raise self._connection.silent(self._waited_s)
         return []
 
-    async def _start(self) -> None:
-        try:
-            await self._reader.start()
-        except BaseException:
-            await self._reader.stop()
-            raise
-
     def _run(self, work: Any) -> Any:
-        from aiokafka.errors import KafkaError
-
         try:
             return wait_for(work)
         except TopicReplaced as error:
@@ -333,15 +316,6 @@ class Reader:
         except KafkaError as error:
             topics = ", ".join(sorted({topic for topic, _ in self._reader.partitions}))
             raise BrokerUnavailable(f"{topics}: {error}") from error
-
-    def _is_reachable(self) -> bool:
-        from confluent_kafka import KafkaException
-
-        try:
-            self._connection.admin.list_topics(timeout=self._connection.settings.connect_timeout_s)
-        except KafkaException:
-            return False
-        return True
 
 
 class Cursor:

@@ -10,11 +10,8 @@ HOST = "127.0.0.1"
 #: restarts on it.
 _FIRST, _LAST = 20_000, 29_999
 _ATTEMPTS = 1000
-#: File descriptors of sockets that reserve ports until this process ends. Descriptors, because Python
-#: would warn about socket objects that are not closed.
-_claims: list[int] = []
-
-
+#: Ports that this process has reserved.
+_reserved: set[int] = set()
 #: An address reserved for documentation. Nothing is sent to it.
 _UNUSED_ADDRESS = ("203.0.113.1", 9)
 
@@ -29,25 +26,24 @@ def find_own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def find_free_port(used_ports: set[int]) -> int:
-    """Return a free port that is not in `used_ports`, and add it to `used_ports`.
+def find_free_port() -> int:
+    """Return a free port that this function has not returned before in this process.
 
     On Linux the port stays reserved while this process runs: in other processes this function returns
     other ports. Raises OSError if no port is free.
     """
     for _ in range(_ATTEMPTS):
         port = _FIRST + secrets.randbelow(_LAST - _FIRST + 1)
-        if port in used_ports:
+        if port in _reserved:
             continue
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-        if not _reserve(port):
-            continue
-        used_ports.add(port)
-        return port
+        if _reserve(port):
+            _reserved.add(port)
+            return port
     raise OSError(errno.EADDRINUSE, f"found no free port between {_FIRST} and {_LAST}")
 
 
@@ -64,5 +60,6 @@ def _reserve(port: int) -> bool:
     except OSError:
         claim.close()
         return False
-    _claims.append(claim.detach())
+    # Keep the descriptor open. Python would warn about a socket object that is not closed.
+    claim.detach()
     return True

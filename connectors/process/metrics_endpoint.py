@@ -11,7 +11,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -55,56 +55,33 @@ def serve_while_open(
 
     Raises PortUnusable.
     """
-    if not port:
+    with closing(Endpoint(host, port, registry, {"/healthz": problems})) if port else nullcontext():
         yield
-        return
-    server = serve(host, port, registry, {"/healthz": problems})
-    try:
-        yield
-    finally:
-        server.close()
-
-
-def serve(
-    host: str, port: int, registry: CollectorRegistry, checks: Mapping[str, Problems]
-) -> "Endpoint":
-    """Answer on a port until `close`.
-
-    Args:
-        host: an address of this machine; empty: all addresses.
-        port: 0: the system chooses one.
-        registry: content of `/metrics`.
-        checks: path and function of each check; the functions are called in another thread.
-
-    Raises:
-        PortUnusable: the process cannot listen on the port.
-    """
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series
-    try:
-        listening = _listen(host, port)
-    except OSError as error:
-        raise PortUnusable(
-            f"metrics port: cannot listen on port {port}{f' of {host}' if host else ''}: "
-            f"{error.strerror}; expected a free port (or 0 for no metrics) and an address of this machine"
-        ) from error
-    return Endpoint(listening, registry, checks)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Listen on an address; without an address, on all IPv4 and IPv6 addresses."""
-    is_dual_stack = not host and socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if is_dual_stack or ":" in host else socket.AF_INET
-    return socket.create_server(
-        (host, port), family=family, backlog=WAITING_MAX, dualstack_ipv6=is_dual_stack
-    )
 
 
 class Endpoint:
-    """Answers requests in a thread until `close`."""
+    """Answers requests on a port, in a thread, until `close`."""
 
     def __init__(
-        self, listening: socket.socket, registry: CollectorRegistry, checks: Mapping[str, Problems]
+        self, host: str, port: int, registry: CollectorRegistry, checks: Mapping[str, Problems]
     ) -> None:
+        """Args:
+            host: an address of this machine; empty: all addresses.
+            port: 0: the system chooses one.
+            registry: content of `/metrics`.
+            checks: path and function of each check; the functions are called in another thread.
+
+        Raises:
+            PortUnusable: the process cannot listen on the port.
+        """
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series
+        try:
+            listening = _listen(host, port)
+        except OSError as error:
+            raise PortUnusable(
+                f"metrics port: cannot listen on port {port}{f' of {host}' if host else ''}: "
+                f"{error.strerror}; expected a free port (or 0 for no metrics) and an address of this machine"
+            ) from error
         self.port: int = listening.getsockname()[1]
         self._registry = registry
         self._checks = checks
@@ -178,6 +155,15 @@ class Endpoint:
             return _encode(status, "application/json", body)
         paths = ", ".join(("/metrics", *self._checks))
         return _encode(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", f"{paths}\n".encode())
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen on an address; without an address, on all IPv4 and IPv6 addresses."""
+    is_dual_stack = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if is_dual_stack or ":" in host else socket.AF_INET
+    return socket.create_server(
+        (host, port), family=family, backlog=WAITING_MAX, dualstack_ipv6=is_dual_stack
+    )
 
 
 def _encode(status: HTTPStatus, content_type: str, body: bytes) -> bytes:

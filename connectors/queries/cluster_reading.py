@@ -4,8 +4,7 @@ Each topic is read backwards from its end, until the newest record of every node
 found, or a limit is reached. A partition without a leader is skipped; `KafkaState` names it.
 """
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ from connectors.kafka.extents import Extent, read_extents
 from connectors.kafka.reader import Partition
 from connectors.kafka.topics import (
     Finding,
-    FoundTopic,
     compare_all,
     expected_topics,
     find_worst_grade,
@@ -34,10 +32,11 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
 from schemas.settings.connection import APP_ID, name_duty_group
+from schemas.topics.catalog import TOPIC_OF
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 
-#: Consumer groups of workers: one for both stages, or one for each.
+#: Consumer groups of workers, one per value of LOADSTREAM_WORKER_STAGES.
 WORKER_GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
 #: Processes between a cluster and Kafka; each has a consumer group per cluster.
 DUTIES = ("watch", "collect", "bind", "evict")
@@ -56,8 +55,6 @@ RECORDS_MAX = {
 }
 #: Topics whose newest records name every cluster, including clusters without a worker.
 _NAMING_TOPICS = frozenset({"status", "node-state", "policies"})
-#: Name of the node in an encoded metric.
-_NODE = re.compile(rb'"node": ?"([^"\\]+)"')
 #: Metrics to read besides two per node, for clusters with few nodes.
 _EXTRA_METRICS = 200
 
@@ -130,7 +127,7 @@ def read_kafka(connection: Connection) -> KafkaState:
     """Read brokers, and compare topics with their expected settings. Raises BrokerUnavailable."""
     expected = expected_topics(connection.settings)
     names = [topic.name for topic in expected]
-    metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t))
+    metadata = connection.read_metadata()
     partitions = {
         (name, partition.id): partition
         for name in metadata.topics.keys() & set(names)
@@ -156,12 +153,13 @@ def read_nodes(
     records = ClusterRecords(cluster, now_ms)
     records.partition = partition_for(cluster.encode(), connection.settings.partitions)
     records.unreadable = frozenset(t for t, p in kafka.leaderless if p == records.partition)
-    newest = _create_reader(connection, records)
-    records.tick_ms = next((tick.now_ms for tick in newest("clock", ClockTick)), None)
-    records.policy = next(newest("policies", PolicyRecord), None)
-    _read_states(records, newest)
+    records.tick_ms = next(
+        (tick.now_ms for tick in _read_newest(connection, records, ClockTick)), None
+    )
+    records.policy = next(_read_newest(connection, records, PolicyRecord), None)
+    _read_states(connection, records)
     _read_metrics(connection, records)
-    records.round = next(newest("status", RebalanceRound), None)
+    records.round = next(_read_newest(connection, records, RebalanceRound), None)
     return records
 
 
@@ -170,10 +168,9 @@ def read_cluster(
 ) -> ClusterRecords:
     """Read everything about a cluster. Raises BrokerUnavailable."""
     records = read_nodes(connection, kafka, cluster, now_ms)
-    newest = _create_reader(connection, records)
-    _read_moves(records, newest)
-    _read_decisions(records, newest)
-    for outcome in newest("command-outcomes", CommandOutcome):
+    _read_moves(connection, records)
+    _read_decisions(connection, records)
+    for outcome in _read_newest(connection, records, CommandOutcome):
         records.outcomes.setdefault(outcome.command, outcome)
         if records.outcomes.keys() == {"bind", "evict"}:
             break
@@ -182,8 +179,9 @@ def read_cluster(
     committed = {partition for group in records.groups.values() for partition in group.committed}
     topics = {topic for topic, _ in committed} & kafka.topics.keys() - set(kafka.missing)
     topics -= {topic for topic, _ in kafka.leaderless}
-    count = connection.settings.partitions
-    records.extents = read_extents(connection, [FoundTopic(t, count, 0, None) for t in topics])
+    records.extents = read_extents(
+        connection, dict.fromkeys(topics, connection.settings.partitions)
+    )
     return records
 
 
@@ -197,28 +195,27 @@ def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
     return sorted(names)
 
 
-_Newest = Callable[..., Iterator[Any]]
+def _read_newest(
+    connection: Connection,
+    records: ClusterRecords,
+    *classes: type[Any],
+    progress: SearchProgress | None = None,
+) -> Iterator[Any]:
+    """Yield the cluster's messages of some classes of one topic, newest first; none if it is unreadable."""
+    topic = TOPIC_OF[classes[0]]
+    if topic in records.unreadable:
+        return
+    past = PastMessages(connection, topic, records.cluster, RECORDS_MAX[topic])
+    for message in past.newest(progress):
+        if isinstance(message, classes):
+            yield message
 
 
-def _create_reader(connection: Connection, records: ClusterRecords) -> _Newest:
-    def newest(
-        topic: str, *classes: type[Any], progress: SearchProgress | None = None
-    ) -> Iterator[Any]:
-        if topic in records.unreadable:
-            return
-        past = PastMessages(connection, topic, records.cluster, RECORDS_MAX[topic])
-        for message in past.newest(progress):
-            if isinstance(message, classes):
-                yield message
-
-    return newest
-
-
-def _read_states(records: ClusterRecords, newest: _Newest) -> None:
+def _read_states(connection: Connection, records: ClusterRecords) -> None:
     """Read back to the beginning of the newest complete list, which contains every node."""
     states: dict[str, NodeState] = {}
     complete: str | None = None
-    for message in newest("node-state", NodeState, ListBegin, ListEnd):
+    for message in _read_newest(connection, records, NodeState, ListBegin, ListEnd):
         if isinstance(message, NodeState):
             states.setdefault(message.node, message)
         elif isinstance(message, ListEnd):
@@ -232,31 +229,23 @@ def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
     """Read until every node has a metric, or two per node and `_EXTRA_METRICS` were read.
 
     In the latter case a node without a metric has not reported for two intervals. Decoding takes most of
-    the time, so only the newest metric of a node is decoded, without its pods (150,000 take seconds).
+    the time, so pods are not decoded (150,000 take seconds).
     """
     if "node-metrics" in records.unreadable:
         return
     past = PastMessages(connection, "node-metrics", records.cluster, RECORDS_MAX["node-metrics"])
-    names: set[bytes] = set()
     count = 0
     for record in past.records(SearchProgress()):
-        value = record.value or b""
         if record.key != records.cluster.encode():
             continue
         nodes = len(records.nodes) or len(records.metrics)
         count += 1
         if len(records.metrics) == len(records.nodes) > 0 or count > 2 * nodes + _EXTRA_METRICS:
             break
-        name = _NODE.search(value)
-        if name is not None and name[1] in names:
+        metric, pods = _decode_without_pods(record.value or b"")
+        if metric is None or metric.node in records.metrics:
             continue
-        metric, pods = _decode_without_pods(value)
-        if metric is None:
-            continue
-        names.add(metric.node.encode())
-        if (
-            metric.node in records.nodes or not records.nodes
-        ) and metric.node not in records.metrics:
+        if metric.node in records.nodes or not records.nodes:
             records.metrics[metric.node] = metric
             records.measured_pods[metric.node] = pods
 
@@ -275,9 +264,9 @@ def _decode_without_pods(value: bytes) -> tuple[NodeMetric | None, int]:
     return (metric, len(pods)) if isinstance(metric, NodeMetric) else (None, 0)
 
 
-def _read_moves(records: ClusterRecords, newest: _Newest) -> None:
+def _read_moves(connection: Connection, records: ClusterRecords) -> None:
     since_ms: int | None = None
-    for message in newest("status", MigrationStatus, MoveOutcome, RebalanceRound):
+    for message in _read_newest(connection, records, MigrationStatus, MoveOutcome, RebalanceRound):
         at_ms = _time_of(message)
         since_ms = since_ms or at_ms - BACK_MS
         if at_ms < since_ms:
@@ -294,10 +283,10 @@ def _time_of(message: RebalanceRound | MigrationStatus | MoveOutcome) -> int:
     return message.ended_at_ms if isinstance(message, MoveOutcome) else message.happened_at_ms
 
 
-def _read_decisions(records: ClusterRecords, newest: _Newest) -> None:
+def _read_decisions(connection: Connection, records: ClusterRecords) -> None:
     progress = SearchProgress()
     since_ms: int | None = None
-    for decision in newest("placement-decisions", PlacementDecision, progress=progress):
+    for decision in _read_newest(connection, records, PlacementDecision, progress=progress):
         since_ms = since_ms or decision.decided_at_ms - BACK_MS
         if decision.decided_at_ms < since_ms:
             return

@@ -10,7 +10,6 @@ from connectors.kafka.cluster_records import PastMessages, SearchProgress
 from connectors.queries.wording import sentence
 from connectors.units import ago_text, duration_text, time_text
 from schemas.messages.migrations import LIVE, DrainStatus, MigrationStatus
-from schemas.topics.codec import encode
 
 #: Records of the cluster's partition that are read, newest first.
 RECORDS_MAX = 50_000
@@ -80,9 +79,6 @@ class MigrationStates:
         ago_ms = now_ms - status.happened_at_ms
         ago = f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""
         return f"{time_text(status.happened_at_ms)}{ago}  {sentence(status)}"
-
-    def encode_status(self, status: Status) -> str:
-        return encode(status).decode()
 
     def summarize(self) -> str:
         """Return the numbers of migrations by phase, and of drained nodes."""

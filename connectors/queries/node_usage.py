@@ -163,8 +163,4 @@ def describe_columns(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> I
             f"{name} ({count_text(n, 'node')})" for name, n in sorted(counted.items())
         )
         yield f"memory counts {kinds}"
-    yield (
-        "`kubectl top nodes` also divides by allocatable. Its CPU is the mean between the two newest scrapes "
-        "of metrics-server (15 s to 60 s), and its memory is the working set. Compare nodes with a steady load, "
-        "or single samples: `loadstream topic tail node-usage`"
-    )
+    yield "`kubectl top nodes` differs: see docs/reference/status.md"

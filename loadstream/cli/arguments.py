@@ -49,16 +49,50 @@ Sources = Annotated[
 ]
 
 
-def check_cluster_name(name: str | None) -> str | None:
-    """Check an optional name of a cluster."""
-    return name if name is None else as_field(_usage, "cluster")(name)
+def as_field(
+    record: "Callable[[], type[BaseModel]]", name: str, option: str | None = None
+) -> Callable[[Any], Any]:
+    """Return a callback that checks an argument, unless it is None, as a field of a record.
+
+    Args:
+        record: returns the record's class. The import is slow, so only a running command calls it.
+        name: name of the field.
+        option: name of the argument in errors; None: the parameter of the callback.
+    """
+
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        from pydantic import TypeAdapter, ValidationError
+
+        from schemas.base.contract import SchemaGenerator
+        from schemas.base.validation_errors import describe_allowed, describe_value
+
+        field = record().model_fields[name]
+        checked: Any = Annotated[field.annotation, field]
+        reader = TypeAdapter(checked)
+        try:
+            reader.validate_python(value)
+        except ValidationError as error:
+            detail = error.errors(include_url=False)[0]
+            schema = reader.json_schema(schema_generator=SchemaGenerator)
+            raise typer.BadParameter(
+                f"found {describe_value(value)}; expected {describe_allowed(detail, schema)}",
+                param_hint=option,
+            ) from None
+        return value
+
+    return check
 
 
-def check_node_name(name: str | None) -> str | None:
-    """Check an optional name of a node."""
-    return name if name is None else as_field(_usage, "node")(name)
+def _usage() -> "type[BaseModel]":
+    from schemas.messages.usage import NodeUsage
+
+    return NodeUsage
 
 
+check_cluster_name = as_field(_usage, "cluster")
+check_node_name = as_field(_usage, "node")
 Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=check_cluster_name)]
 ClusterOption = Annotated[
     str, typer.Option("--cluster", help="Name of the cluster.", callback=check_cluster_name)
@@ -84,76 +118,6 @@ def make_directory(path: Path, option: str) -> None:
         raise typer.BadParameter(
             f"{path}: {why}; expected a directory that can be written", param_hint=option
         )
-
-
-def as_field(
-    record: "Callable[[], type[BaseModel]]", name: str, option: str | None = None
-) -> Callable[[Any], Any]:
-    """Return a callback that checks an argument as a field of a record.
-
-    Args:
-        record: returns the record's class. The import is slow, so only a running command calls it.
-        name: name of the field.
-        option: name of the argument in errors; None: the parameter of the callback.
-    """
-
-    def check(value: Any) -> Any:
-        from pydantic import TypeAdapter, ValidationError
-
-        from schemas.base.contract import SchemaGenerator
-        from schemas.base.validation_errors import describe_allowed, describe_value
-
-        field = record().model_fields[name]
-        checked: Any = field.annotation
-        if field.metadata:
-            checked = Annotated[field.annotation, *field.metadata]
-        reader = TypeAdapter(checked)
-        try:
-            reader.validate_python(value)
-        except ValidationError as error:
-            detail = error.errors(include_url=False)[0]
-            schema = reader.json_schema(schema_generator=SchemaGenerator)
-            raise typer.BadParameter(
-                f"found {describe_value(value)}; expected {describe_allowed(detail, schema)}",
-                param_hint=option,
-            ) from None
-        return value
-
-    return check
-
-
-def _usage() -> "type[BaseModel]":
-    from schemas.messages.usage import NodeUsage
-
-    return NodeUsage
-
-
-def number(
-    unit: str, minimum: float, maximum: float | None = None, *, whole: bool = True
-) -> Callable[[Any], Any]:
-    """Return a parser of numbers in a range.
-
-    Args:
-        unit: unit in the plural for errors, such as `seconds`; empty: none.
-        minimum: smallest allowed number.
-        maximum: largest allowed number; None: no limit.
-        whole: whether only integers are allowed.
-    """
-    within = f"at least {minimum:g}" if maximum is None else f"{minimum:g} to {maximum:g}"
-    of_unit = f" of {unit}" if unit else ""
-    expected = f"{'a whole number' if whole else 'a number'}{of_unit}, {within}"
-
-    def read(value: Any) -> Any:
-        try:
-            parsed = int(value) if whole else float(value)
-        except ValueError:
-            parsed = None
-        # NaN is outside every range.
-        if parsed is None or not (minimum <= parsed and (maximum is None or parsed <= maximum)):
-            raise typer.BadParameter(f"found {value}; expected {expected}")
-        return parsed
-
-    return read
 
 
 def parse_object_name(text: str, option: str | None = None) -> tuple[str, str]:

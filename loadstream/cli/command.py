@@ -105,18 +105,18 @@ def connect_as_configured() -> "Connection":
 
 
 @contextmanager
-def as_messages() -> Iterator[None]:
-    """End the command with a sentence and exit code 1 on expected failures, with 130 on Ctrl-C.
+def as_messages(*expected: type[Exception], code: int = 1) -> Iterator[None]:
+    """End the command with a sentence and an exit code on expected failures, with 130 on Ctrl-C.
 
-    Any other exception is a bug and keeps its traceback.
+    Failures of connections and settings are always expected. Any other exception is a bug and keeps its traceback.
     """
     try:
         yield
     except Exception as error:
-        if not isinstance(error, _list_expected()):
+        if not isinstance(error, (*expected, *_list_expected())):
             raise
         echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(code) from None
     except KeyboardInterrupt:
         # Ctrl-C may come before a coroutine starts; Python would report it at the end.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)

@@ -1,10 +1,9 @@
 """Reads and writes files of commands, and prints their errors."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -48,19 +47,3 @@ def print_problems(name: str, problems: "Sequence[Problem]") -> NoReturn:
     count = len(problems)
     echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
     raise typer.Exit(1)
-
-
-@contextmanager
-def open_input(file: Path | None) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-` and None."""
-    if file is None or str(file) == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        stream = file.open("rb")
-    except OSError as error:
-        raise typer.BadParameter(
-            f"cannot read {file}: {error.strerror}", param_hint="FILE"
-        ) from None
-    with stream:
-        yield stream

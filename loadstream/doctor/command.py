@@ -5,6 +5,7 @@ Exit codes: 0 no error, though there may be warnings; 1 at least one error; 2 th
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -27,6 +28,7 @@ from schemas.base.printable import to_one_line
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from connectors.kubernetes.sources.settings import SourceSettings
+    from connectors.queries.cluster_reading import KafkaState
 
 Duty = Literal["watch", "collect", "bind", "evict"]
 _DUTIES: tuple[Duty, ...] = ("watch", "collect", "bind", "evict")
@@ -84,8 +86,7 @@ def doctor(
     for finding in findings:
         has_error |= finding.grade == "error"
         if json:
-            fields = {"grade": finding.grade, "check": finding.check, "text": finding.text}
-            print_json({**fields, "advice": finding.advice})
+            print_json(asdict(finding))
         else:
             echo(to_one_line(str(finding)))
     if has_error:
@@ -112,20 +113,22 @@ def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:
         return
     if cluster is not None:
         try:
-            yield from _check_cluster(connection, cluster, scan=scan)
+            yield from _check_cluster(connection, kafka, cluster, scan=scan)
         except BrokerUnavailable as failure:  # for example because a topic is missing
             yield error("cluster", str(failure))
 
 
-def _check_cluster(connection: "Connection", cluster: str, *, scan: bool) -> Iterator[Finding]:
+def _check_cluster(
+    connection: "Connection", kafka: "KafkaState", cluster: str, *, scan: bool
+) -> Iterator[Finding]:
     from connectors.process import wall_clock
-    from connectors.queries.cluster_reading import read_cluster, read_kafka
+    from connectors.queries.cluster_reading import read_cluster
     from connectors.queries.presence import search_cluster
     from loadstream.doctor import policy as policies
     from loadstream.doctor import processes
     from loadstream.doctor.pods import check_pods, read_pods
 
-    records = read_cluster(connection, read_kafka(connection), cluster, wall_clock.now_ms())
+    records = read_cluster(connection, kafka, cluster, wall_clock.now_ms())
     unseen = search_cluster(connection, cluster).warning(f"cluster {cluster}")
     policy, finding = policies.read_checked_policy(connection, cluster)
     yield from processes.check_processes(records, policy, unseen)

@@ -134,12 +134,8 @@ def check_low_thresholds(records: ClusterRecords, policy: Policy) -> Iterator[Fi
         low = pool.low_thresholds or {}
         if not members or not low or pool.use_deviation_thresholds:
             continue
-
-        def find_excess(row: NodeUsageRow, low: Mapping[str, float] = low) -> float:
-            return max(row.percent.get(name, 0.0) - percent for name, percent in low.items())
-
-        lowest = min(members, key=find_excess)
-        if find_excess(lowest) >= 0:
+        lowest = min(members, key=lambda row: _find_excess(row, low))
+        if _find_excess(lowest, low) >= 0:
             used = percents_text(
                 {name: lowest.percent[name] for name in low if name in lowest.percent}, "and"
             )
@@ -150,6 +146,11 @@ def check_low_thresholds(records: ClusterRecords, policy: Policy) -> Iterator[Fi
             yield warning(
                 "policy", text, "No pod has a target: raise rebalance.lowThresholds, or add nodes"
             )
+
+
+def _find_excess(row: NodeUsageRow, low: Mapping[str, float]) -> float:
+    """Return by how much the usage of a node exceeds the thresholds, at most."""
+    return max(row.percent.get(name, 0.0) - percent for name, percent in low.items())
 
 
 def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:

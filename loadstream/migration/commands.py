@@ -7,7 +7,7 @@ Exit codes: 0 done; 1 the request was not written, or with `--wait` was refused 
 line is wrong; 3 no record names the cluster, the pod or the migration.
 """
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -33,9 +33,6 @@ from loadstream.migration.requests import (
     stop,
 )
 from schemas.base.printable import escape_json, to_one_line
-
-if TYPE_CHECKING:
-    from schemas.messages.pods import PodRef
 
 app = typer.Typer(
     name="migration",
@@ -66,6 +63,7 @@ def list_(
 ) -> None:
     """Show the newest state of a cluster's migrations and drains, oldest change first."""
     from connectors.queries.migration_states import read_states
+    from schemas.topics.codec import encode
 
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
@@ -75,7 +73,7 @@ def list_(
     now_ms = wall_clock.now_ms()
     for message in states.list_statuses(everything=everything):
         echo(
-            escape_json(states.encode_status(message))
+            escape_json(encode(message).decode())
             if json
             else to_one_line(states.format_line(message, now_ms))
         )
@@ -105,8 +103,6 @@ def start(
     from connectors.queries.presence import find_pod
 
     pod_name = parse_object_name(pod)
-    for value, field in zip(pod_name, ("namespace", "name"), strict=True):
-        as_field(_pod, field, "POD")(value)
     with as_messages():
         connection = connect_as_configured()
         check_cluster(connection, cluster)
@@ -178,9 +174,3 @@ def _switch(
             connection, cluster, text, wait=wait, json=json, action=action, migration_id=migration_id,
             reason=reason,
         )  # fmt: skip
-
-
-def _pod() -> "type[PodRef]":
-    from schemas.messages.pods import PodRef
-
-    return PodRef

@@ -5,9 +5,8 @@ for a cluster, node, pod or migration that no record names is not written.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from uuid import uuid4
 
 import typer
@@ -34,25 +33,24 @@ def request_class() -> "type[MigrationRequest]":
     return MigrationRequest
 
 
-def _field(name: str) -> Callable[[Any], Any]:
-    """Check an argument as a field of the request."""
-    return as_field(request_class, name)
-
-
 Mode = Annotated[
-    str | None,
+    Literal["ReservationFirst", "EvictDirectly"] | None,
     typer.Option(
         "--mode",
         help="ReservationFirst: reserve room on another node before the eviction; EvictDirectly: do not. "
         "Default: as the policy says.",
-        callback=_field("mode"),
     ),
 ]
 IgnoreWindows = Annotated[
     bool, typer.Option("--ignore-windows", help="Do not wait for a maintenance window.")
 ]
 RequestReason = Annotated[
-    str, typer.Option("--reason", help="Reason; shown with the request.", callback=_field("reason"))
+    str,
+    typer.Option(
+        "--reason",
+        help="Reason; shown with the request.",
+        callback=as_field(request_class, "reason"),
+    ),
 ]
 Wait = Annotated[
     bool,

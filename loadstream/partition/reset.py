@@ -14,7 +14,10 @@ with `state_lost` tells watches to send full lists of their clusters again.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
 
 from connectors.kafka.admin import find_topics, read_groups
 from connectors.kafka.client import BrokerUnavailable, Connection
@@ -23,9 +26,9 @@ from connectors.kafka.producer import OutgoingRecord, Sender
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name, expected_names
 from connectors.process import wall_clock
+from connectors.queries.cluster_reading import WORKER_GROUPS
 from schemas.messages.clock import ClockTick
 from schemas.messages.journal import JournalRecord
-from schemas.settings.connection import APP_ID
 from schemas.storage.percentiles import Progress
 from schemas.storage.rows import JournalPositionRow, PartitionRow
 from schemas.storage.tables import (
@@ -40,8 +43,6 @@ from schemas.storage.tables import (
 from schemas.topics.catalog import CLUSTER_INPUTS, RecordPlace
 from schemas.topics.codec import decode, encode
 
-#: Consumer groups of workers, one per value of LOADSTREAM_WORKER_STAGES.
-_GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
 _JOURNAL, _CHECKPOINTS, _CLOCK = "journal", "checkpoints", "clock"
 _USAGE = "node-usage"
 #: Changelog with the rows of the partition itself.
@@ -107,7 +108,7 @@ def plan_reset(connection: Connection, partition: int) -> Plan:
         raise ResetRefused(
             f"stop all workers first: {members} are running, or were stopped just now"
         )
-    extents = read_extents(connection, topics.values())
+    extents = read_extents(connection, dict.fromkeys(topics, partitions))
     return Plan(partition, {topic: extents[topic][partition] for topic in extents})
 
 
@@ -123,29 +124,27 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
         connection, {topic: ends[topic] for topic in (_JOURNAL, _CHECKPOINTS)}, partition
     )
     with Sender(connection) as sender:
-        writer = _Writer(sender, partition)
+        write = partial(_write, sender, partition)
         opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
-        opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
+        opened = write(_JOURNAL, [(str(partition).encode(), encode(opening))])
         position_key = row_key(partition, "", POSITION).encode()
-        writer.write(_STATE_CHANGELOG, [(position_key, None)])
+        write(_STATE_CHANGELOG, [(position_key, None)])
         for table in CLUSTER_TABLES:
             topic = changelog_name(table)
-            writer.write(
-                topic, ((key, None) for key in _list_keys(connection, topic, partition, extents))
-            )
-        _reset_windows(connection, writer, plan)
+            write(topic, ((key, None) for key in _list_keys(connection, topic, partition, extents)))
+        _reset_windows(connection, sender, plan)
         tick = ClockTick(
             partition=partition, now_ms=_read_log_time(connection, plan), state_lost=True
         )
-        ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
+        ticked = write(_CLOCK, [(str(partition).encode(), encode(tick))])
         offsets = {topic: ends[topic] - 1 for topic in _list_kept_inputs() if ends[topic]}
         row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
-        writer.write(_STATE_CHANGELOG, [(row_key(partition, "", PARTITION).encode(), encode(row))])
+        write(_STATE_CHANGELOG, [(row_key(partition, "", PARTITION).encode(), encode(row))])
         position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
-        writer.write(_STATE_CHANGELOG, [(position_key, encode(position))])
+        write(_STATE_CHANGELOG, [(position_key, encode(position))])
 
 
-def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:
+def _reset_windows(connection: Connection, sender: Sender, plan: Plan) -> None:
     """Delete the rows of the aggregate stage, and set its progress to the end of its input.
 
     Deletes the old progress first, because a worker does not start from rows without progress.
@@ -157,23 +156,18 @@ def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> Non
     keys = _list_keys(connection, topic, partition, plan.extents)
     keys.sort(key=lambda key: not key.startswith(progress_prefix))
     new_key = row_key(partition, "", "progress", "0").encode()
-    writer.write(topic, [*((key, None) for key in keys), (new_key, encode(progress))])
+    _write(sender, partition, topic, [*((key, None) for key in keys), (new_key, encode(progress))])
 
 
-class _Writer:
-    """Writes records into one partition of any topic."""
-
-    def __init__(self, sender: Sender, partition: int) -> None:
-        self._sender = sender
-        self._partition = partition
-
-    def write(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:
-        """Write records in order and wait for them; return the last offset, -1 without records."""
-        positions = self._sender.deliver(
-            OutgoingRecord(topic, value, RecordPlace(key or b"", self._partition, None))
-            for key, value in records
-        )
-        return max((offset for _, offset in positions), default=-1)
+def _write(
+    sender: Sender, partition: int, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]
+) -> int:
+    """Write records in order and wait for them; return the last offset, -1 without records."""
+    positions = sender.deliver(
+        OutgoingRecord(topic, value, RecordPlace(key or b"", partition, None))
+        for key, value in records
+    )
+    return max((offset for _, offset in positions), default=-1)
 
 
 def _list_kept_inputs() -> list[str]:
@@ -206,7 +200,7 @@ def _read_log_time(connection: Connection, plan: Plan) -> int:
 def _count_members(connection: Connection) -> str:
     """Return how many workers are members of each group, as text; empty if there are none."""
     counts = []
-    for name, group in read_groups(connection, _GROUPS).items():
+    for name, group in read_groups(connection, WORKER_GROUPS).items():
         if group.members is None:
             servers = ",".join(connection.settings.servers())
             raise BrokerUnavailable(f"{servers} did not describe group {name}: {group.reason}")
@@ -217,8 +211,6 @@ def _count_members(connection: Connection) -> str:
 
 def _delete_records(connection: Connection, ends: dict[str, int], partition: int) -> None:
     """Delete the records of the partition below an offset of each topic."""
-    from confluent_kafka import KafkaException, TopicPartition
-
     deletions: list[Any] = [TopicPartition(topic, partition, end) for topic, end in ends.items()]
     timeout_s = connection.settings.connect_timeout_s
     answers = connection.admin.delete_records(deletions, request_timeout=timeout_s)

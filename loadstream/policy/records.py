@@ -114,7 +114,7 @@ def write_record(
         echo(f"error: the record was not written: {refused[0]}", err=True)
         raise typer.Exit(1)
     if wait:
-        wait_until_applied(connection, positions)
+        wait_until_applied(connection, *positions[0])
 
 
 def find_author() -> str:
@@ -130,18 +130,18 @@ def find_author() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def wait_until_applied(connection: "Connection", positions: list[tuple[int, int]]) -> None:
-    """Wait until a worker has read the records; Ctrl-C ends the command, and the records stay."""
-    from connectors.kafka.applied import APPLIED, follow
+def wait_until_applied(connection: "Connection", partition: int, offset: int) -> None:
+    """Wait until a worker has read the record; Ctrl-C ends the command, and the record stays."""
+    from connectors.kafka.applied import APPLIED, wait_for_result
 
     text = "No worker has read the policy yet. Start `loadstream worker`, if none runs."
     timer = Timer(WORKER_START_S, warn, [text])
     timer.daemon = True
     timer.start()
     try:
-        for _, state in follow(connection, TOPIC, positions):
-            if state != APPLIED:
-                echo(f"error: {to_one_line(state)}", err=True)
-                raise typer.Exit(1)
+        state = wait_for_result(connection, TOPIC, partition, offset)
     finally:
         timer.cancel()
+    if state != APPLIED:
+        echo(f"error: {to_one_line(state)}", err=True)
+        raise typer.Exit(1)

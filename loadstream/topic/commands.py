@@ -4,9 +4,9 @@ Exit codes: 0 done; 1 a topic is missing or differs, or a line was refused; 2 th
 Results go to standard output, messages to standard error.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -73,7 +73,9 @@ def list_(json: Json = False) -> None:
 
         connection = connect_as_configured()
         topics = find_topics(connection, expected_names())
-        extents = read_extents(connection, topics.values())
+        extents = read_extents(
+            connection, {name: topic.partitions for name, topic in topics.items()}
+        )
         if json:
             for name in expected_names():
                 print_json(_extent_json(name, topics.get(name), extents.get(name, ())))
@@ -94,7 +96,8 @@ def list_(json: Json = False) -> None:
 def produce(
     topic: Annotated[str, typer.Argument(help="Topic to write to.", autocompletion=topic_names)],
     file: Annotated[
-        Path | None, typer.Argument(help="JSON lines; - or no file: standard input.")
+        typer.FileBinaryRead | None,
+        typer.Argument(help="JSON lines; - or no file: standard input."),
     ] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
@@ -109,20 +112,17 @@ def produce(
     """
     target = find_topic(topic)
     with as_messages():
-        from connectors.kafka.produce import Rejection, produce_lines
-        from loadstream.cli.files import open_input
+        from connectors.kafka.produce import produce_lines
         from loadstream.topic.consumer_reading import read_as_consumer
 
-        def report(rejection: Rejection) -> None:
-            echo(f"line {rejection.line}: {rejection.reason}", err=True)
+        def report(line: int, reason: str) -> None:
+            echo(f"line {line}: {reason}", err=True)
 
         connection = connect_as_configured()
-        with open_input(file) as stream:
-            summary = produce_lines(
-                connection, target, stream,
-                read=read_as_consumer, on_error=on_error,
-                on_rejection=report,
-            )  # fmt: skip
+        summary = produce_lines(
+            connection, target, file or sys.stdin.buffer,
+            read=read_as_consumer, on_error=on_error, on_rejection=report,
+        )  # fmt: skip
     _print_summary(topic, summary, json=json)
     for unknown, lines in sorted(summary.unknown.items(), key=lambda item: str(item[0])):
         suffix = f" ({lines} lines)" if lines > 1 else ""

@@ -18,7 +18,6 @@ from loadstream.cli.arguments import (
     Json,
     check_cluster_name,
     find_topic,
-    number,
     parse_object_name,
     topic_names,
 )
@@ -54,8 +53,8 @@ Number = Annotated[
     typer.Option(
         "--number",
         "-n",
-        parser=number("records", 1, 100_000),
-        metavar="RECORDS",
+        min=1,
+        max=100_000,
         help="Number of records: the newest records, or with --from the first records after that position. "
         f"Default: {_RECORDS_DEFAULT}; with --from all.",
     ),

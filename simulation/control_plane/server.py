@@ -158,8 +158,7 @@ class ControlPlane(Startable):
 
     def _prepare(self) -> None:
         """Choose ports, and write the files that the parts read."""
-        used_ports: set[int] = set()
-        self._ports = {name: find_free_port(used_ports) for name in ("etcd", "peer", "api", "kwok")}
+        self._ports = {name: find_free_port() for name in ("etcd", "peer", "api", "kwok")}
         self.directory.mkdir(parents=True, exist_ok=True)
         self._tokens = write_tokens(self._build_path("tokens.csv"))
         for user, token in self._tokens.items():

@@ -19,7 +19,7 @@ class Member:
         self.mark = Mark(file)
         program = ("-m", "tests.chaos.watched", str(file))
         replicas = str(scenario.standby_replicas)
-        self.port = find_free_port(set())
+        self.port = find_free_port()
         self.worker = Worker(
             kafka, directory, program, standby_replicas=replicas, metrics_port=str(self.port)
         )

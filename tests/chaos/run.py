@@ -49,8 +49,8 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
     with ExitStack() as stack:
         brokers = plan.scenario.brokers
         server = stack.enter_context(KafkaServer(directory / "kafka", brokers=brokers))
-        for number in range(1, brokers + 1):
-            stack.callback(server.kill_broker, number)  # a clean stop of each takes seconds
+        for broker in server.members:
+            stack.callback(broker.kill)  # a clean stop of each takes seconds
         kafka = server.settings.model_copy(
             update={"partitions": PARTITIONS, "replication_factor": min(brokers, 3)}
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from connectors.brokers.server import KafkaServer
+from connectors.brokers.storage import Broker
 from tests.chaos.load import Load
 from tests.chaos.member import Member
 from tests.chaos.plan import CHANGES, Change, Fault, Plan
@@ -107,9 +108,9 @@ class Session:
         began_s = time.monotonic()
         match fault.ending:
             case "broker":
-                self._server.kill_broker(fault.target + 1)
+                self._server.members[fault.target].kill()
             case "disk full":
-                _fill_disk(self._server.pid(fault.target + 1))
+                _fill_disk(self._server.members[fault.target].pid)
             case "kill -9" | "kill -9 twice":
                 members[0].worker.kill()
             case "SIGTERM":
@@ -130,17 +131,17 @@ class Session:
         """Return the time at which all partitions have decisions again."""
         if fault.ending == "broker" and self._plan.scenario.brokers == 1:
             await asyncio.sleep(fault.away_s)
-            await asyncio.to_thread(self._server.start_broker, fault.target + 1)
+            await asyncio.to_thread(self._server.start_broker, fault.target)
             return await self._decides_everywhere(tasks)
         if fault.ending == "broker":
             # The other workers must continue without it.
             back_s = await self._decides_everywhere(tasks)
-            await asyncio.to_thread(self._server.start_broker, fault.target + 1)
+            await asyncio.to_thread(self._server.start_broker, fault.target)
             return back_s
         if fault.ending == "disk full":
-            await self._gave_up(fault.target + 1)
+            await self._gave_up(self._server.members[fault.target])
             await asyncio.sleep(fault.away_s)
-            await asyncio.to_thread(self._server.start_broker, fault.target + 1)
+            await asyncio.to_thread(self._server.start_broker, fault.target)
             return await self._decides_everywhere(tasks)
         member = self._members[fault.target]
         worker = member.worker
@@ -170,13 +171,13 @@ class Session:
             member.start()
         return await self._decides_everywhere(tasks)
 
-    async def _gave_up(self, broker: int) -> None:
+    async def _gave_up(self, broker: Broker) -> None:
         """Wait until a broker that cannot write has ended; kill it if it does not end."""
         deadline_s = time.monotonic() + _GIVES_UP_S
-        while self._server.pid(broker) is not None:
+        while broker.pid is not None:
             if time.monotonic() > deadline_s:
-                self._say(f"broker {broker} goes on without writing; it is killed")
-                self._server.kill_broker(broker)
+                self._say(f"broker {broker.number} goes on without writing; it is killed")
+                broker.kill()
                 return
             await asyncio.sleep(0.1)
 

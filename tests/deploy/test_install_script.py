@@ -20,7 +20,7 @@ _READY_S = 120
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_installed_worker_is_healthy_and_ready(embedded: RunningBroker, tmp_path: Path) -> None:
-    folder, port = tmp_path / "loadstream", find_free_port(set())
+    folder, port = tmp_path / "loadstream", find_free_port()
     subprocess.run(  # noqa: S603 - our own script
         ["sh", _ROOT / "deploy/install.sh", folder],  # noqa: S607
         cwd=_ROOT, env={**os.environ, "PYTHON": sys.executable}, check=True,

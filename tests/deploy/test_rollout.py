@@ -72,7 +72,7 @@ class _Manifests:
         pod = find(objects, kind, name)["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         self.started += 1
-        home, port = self.directory / f"{name}-{self.started}", find_free_port(set())
+        home, port = self.directory / f"{name}-{self.started}", find_free_port()
         home.mkdir()
         settings = {variable["name"]: variable["value"] for variable in container["env"]}
         if "LOADSTREAM_WORKER_METRICS_PORT" in settings:

@@ -28,7 +28,7 @@ users: [{name: u, user: {}}]
 def kubeconfig(tmp_path: Path) -> Path:
     """A kubeconfig of an API server that cannot be reached."""
     path = tmp_path / "kubeconfig"
-    path.write_text(_NOBODY.replace("PORT", str(find_free_port(set()))), encoding="utf-8")
+    path.write_text(_NOBODY.replace("PORT", str(find_free_port())), encoding="utf-8")
     return path
 
 
@@ -51,7 +51,7 @@ def run_to_end(broker: str, *options: str) -> tuple[int, str]:
 
 
 def test_an_unavailable_broker_at_the_start_is_an_error(kubeconfig: Path) -> None:
-    away = f"127.0.0.1:{find_free_port(set())}"
+    away = f"127.0.0.1:{find_free_port()}"
     code, stderr = run_to_end(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
     assert code == 1
     assert stderr.startswith("error: ")

@@ -206,7 +206,6 @@ def test_a_mistyped_name_is_reported_and_no_request_is_written(
     [
         ["migration", "start", "blue", "web-1"],
         ["migration", "start", "blue", "shop/web-1/u1"],
-        ["migration", "start", "blue", f"shop/{'w' * 254}"],
         ["migration", "start", "b/lue", "shop/web-1"],
         ["migration", "start", "blue", "shop/web-1", "--mode", "Gently"],
         ["node", "drain", "blue", ""],

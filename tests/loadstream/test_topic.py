@@ -231,7 +231,7 @@ def test_commands_without_a_broker_fail_in_time(
     code, out, err = _run(*arguments)
     assert (code, out) == (1, "")
     assert err.startswith("error: no broker found")
-    address = f"127.0.0.1:{find_free_port(set())}"
+    address = f"127.0.0.1:{find_free_port()}"
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", address)
     monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "0.5")
     code, out, err = _run(*arguments)
@@ -295,7 +295,7 @@ def cache_with_jars(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_broker_command_runs_a_real_kafka_and_ends_when_kafka_dies(
     cache_with_jars: Path, processes: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    port = find_free_port(set())
+    port = find_free_port()
     directory = tmp_path / "data"
     process = _start(
         processes, "broker", "--kafka", "--port", str(port), "--directory", str(directory)

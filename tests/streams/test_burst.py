@@ -68,7 +68,7 @@ async def _burst(kafka: KafkaSettings) -> None:
 
 async def _slow(server: KafkaServer) -> None:
     """Let the broker stand still again and again, until cancelled."""
-    pid = server.pid()
+    pid = server.members[0].pid
     assert pid is not None
     try:
         while True:
@@ -104,7 +104,7 @@ async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> N
     with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings
         create_topics(connect(kafka), expected_topics(kafka))
-        port = find_free_port(set())
+        port = find_free_port()
         settings = {"metrics_port": str(port), "batch_records": str(_BATCH_RECORDS)}
         with Worker(kafka, tmp_path, **settings) as worker:
             await _until(worker, port, kafka, 0)

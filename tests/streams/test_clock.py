@@ -30,7 +30,7 @@ async def test_a_tick_of_next_year_is_refused_and_one_that_was_applied_is_report
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
     kafka = embedded.settings
-    port = find_free_port(set())
+    port = find_free_port()
     # With an external clock no tick is refused.
     trusting = Worker(kafka, tmp_path, clock="external")
     async with client(kafka, trusting, POSITIONS) as seen:

@@ -99,7 +99,7 @@ async def test_a_worker_starts_recovers_and_keeps_time_among_markers(
     clean_kafka: RunningBroker, tmp_path: Path
 ) -> None:
     settings = clean_kafka.settings
-    port = find_free_port(set())
+    port = find_free_port()
     worker = Worker(settings, tmp_path, metrics_port=str(port))
     async with client(settings, worker, "placement-decisions", "clock") as kafka:
         await asyncio.to_thread(_leave_markers, settings)

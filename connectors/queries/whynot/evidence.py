@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.queries.presence import describe_silence
@@ -90,22 +90,20 @@ class Evidence:
             return time_text(moment_ms)
         return f"{time_text(moment_ms)} ({ago_text(self.now_ms - moment_ms)} ago)"
 
-    def find_hot_rounds(self, node: str) -> Iterator[RoundNode]:
-        """Yield the rounds in which a node was hot, once per pool and phase."""
+    def find_hot_rounds(self, node: str | None = None) -> Iterator[RoundNode]:
+        """Yield the rounds in which a node (None: any node) was hot, once per pool and phase."""
         for ago, round_ in enumerate(self.rounds):
             for pool in round_.pools:
                 for hot in pool.hot:
-                    if hot.node == node:
+                    if node in (None, hot.node):
                         yield RoundNode(round_, ago, pool, hot)
 
     def find_verdicts(self, namespace: str, name: str) -> Iterator[RoundNode]:
         """Yield the rounds that judged a pod."""
-        for ago, round_ in enumerate(self.rounds):
-            for pool in round_.pools:
-                for hot in pool.hot:
-                    for pod in hot.pods:
-                        if (pod.pod.namespace, pod.pod.name) == (namespace, name):
-                            yield RoundNode(round_, ago, pool, hot, pod)
+        for hot in self.find_hot_rounds():
+            for pod in hot.node.pods:
+                if has_name(pod.pod, namespace, name):
+                    yield replace(hot, pod=pod)
 
     def warnings(self) -> Iterator[str]:
         """Yield why the answer may be out of date or incomplete."""
@@ -149,9 +147,8 @@ class Evidence:
         if self.placement is not None and self.placement.waits:
             return None
         for node, metric in self.metrics.items():
-            for pod in metric.pods:
-                if (pod.namespace, pod.name) == (namespace, name):
-                    return node
+            if any((pod.namespace, pod.name) == (namespace, name) for pod in metric.pods):
+                return node
         return None
 
 

@@ -6,6 +6,7 @@ of records per topic.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from connectors.kafka.client import Connection
@@ -110,18 +111,16 @@ def _read_rounds(evidence: Evidence, back_ms: int, newest: Newest) -> None:
 
 def _read_reports(evidence: Evidence, newest: Newest, concerns: Callable[[Any], bool]) -> None:
     """Read the newest drain, migrations and outcomes of moves that concern a node or a pod."""
-    drains: list[DrainStatus] = []
-    migrations: list[MigrationStatus] = []
-    moves: list[MoveOutcome] = []
-    for message in newest("status"):
-        if isinstance(message, RebalanceRound) or not concerns(message):
-            continue
-        reports: list[Any] = migrations if isinstance(message, MigrationStatus) else moves
-        reports = drains if isinstance(message, DrainStatus) else reports
-        if len(reports) < REPORTS_MAX:
-            reports.append(message)
-    evidence.drain = drains[0] if drains else None
-    evidence.migrations, evidence.moves = tuple(migrations), tuple(moves)
+    reports = [
+        message
+        for message in newest("status")
+        if not isinstance(message, RebalanceRound) and concerns(message)
+    ]
+    evidence.drain = next((r for r in reports if isinstance(r, DrainStatus)), None)
+    migrations = (report for report in reports if isinstance(report, MigrationStatus))
+    evidence.migrations = tuple(islice(migrations, REPORTS_MAX))
+    moves = (report for report in reports if isinstance(report, MoveOutcome))
+    evidence.moves = tuple(islice(moves, REPORTS_MAX))
 
 
 def _read_node(evidence: Evidence, node: str, newest: Newest) -> None:

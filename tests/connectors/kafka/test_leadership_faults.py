@@ -280,7 +280,7 @@ async def test_a_restart_of_the_broker_loses_nothing(
     async with join(clean_kafka, worker), Producer(clean_kafka.settings) as producer:
         await producer.deliver(_TOPIC, [outcome(number) for number in range(5)])
         await until(lambda: len(worker.read) == 5)
-        await asyncio.to_thread(kafka.kill_broker)
+        await asyncio.to_thread(kafka.members[0].kill)
         sending = asyncio.create_task(
             producer.deliver(_TOPIC, [outcome(number) for number in range(5, 10)])
         )

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.extents import read_topic_extents
-from connectors.kafka.produce import Rejection, produce_lines, produce_messages
+from connectors.kafka.produce import produce_lines, produce_messages
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
 from schemas.settings.connection import KafkaSettings
@@ -72,39 +72,42 @@ LINES = [
 def test_a_refused_line_stops_the_run_after_earlier_lines_are_written(
     embedded: RunningBroker,
 ) -> None:
-    refused: list[Rejection] = []
+    refused: list[tuple[int, str]] = []
     summary = produce_lines(
-        connect(embedded.settings), USAGE, _stream(LINES), on_rejection=refused.append
+        connect(embedded.settings),
+        USAGE,
+        _stream(LINES),
+        on_rejection=lambda *rejection: refused.append(rejection),
     )
     assert (summary.lines, summary.produced, summary.rejected) == (2, 1, 1)
     assert summary.stopped
-    [rejection] = refused
-    assert rejection.line == 4
-    assert "usage.cpu is -1500" in rejection.reason
+    [(line, reason)] = refused
+    assert line == 4
+    assert "usage.cpu is -1500" in reason
 
 
 def test_refused_lines_can_be_skipped_and_all_are_reported_by_number(
     embedded: RunningBroker,
 ) -> None:
-    refused: list[Rejection] = []
+    refused: list[tuple[int, str]] = []
     summary = produce_lines(
         connect(embedded.settings), USAGE, _stream(LINES), on_error="skip",
-        on_rejection=refused.append,
+        on_rejection=lambda *rejection: refused.append(rejection),
     )  # fmt: skip
     assert (summary.lines, summary.produced, summary.rejected) == (6, 3, 3)
     assert not summary.stopped
-    assert [rejection.line for rejection in refused] == [4, 6, 7]
+    assert [line for line, _ in refused] == [4, 6, 7]
 
 
 def test_a_line_that_is_too_long_is_refused(embedded: RunningBroker) -> None:
-    refused: list[Rejection] = []
+    refused: list[tuple[int, str]] = []
     long = b"[" + b" " * (3 * VALUE_BYTES_MAX) + b"]"
     summary = produce_lines(
         connect(embedded.settings), USAGE, _stream([long, encode(usage())]), on_error="skip",
-        on_rejection=refused.append,
+        on_rejection=lambda *rejection: refused.append(rejection),
     )  # fmt: skip
-    assert [rejection.line for rejection in refused] == [1]
-    assert f"expected at most {VALUE_BYTES_MAX} bytes" in refused[0].reason
+    assert [line for line, _ in refused] == [1]
+    assert f"expected at most {VALUE_BYTES_MAX} bytes" in refused[0][1]
     assert summary.produced == 1
 
 

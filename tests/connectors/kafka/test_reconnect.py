@@ -61,7 +61,7 @@ async def test_clients_wait_while_the_only_broker_is_unavailable(
         publisher, late = (Publisher(kafka, request_timeout_ms=_TIMEOUT_MS) for _ in range(2))
         await publisher.start()
         await publisher.append("journal", 0, [b"0"])
-        server.kill_broker()
+        server.members[0].kill()
         written = [
             asyncio.create_task(publisher.append("journal", 0, [text])) for text in (b"1", b"2")
         ]

@@ -83,7 +83,7 @@ def broker_again(kafka: KafkaServer) -> Act:
     """Kill and restart the broker."""
 
     async def fault() -> None:
-        await asyncio.to_thread(kafka.kill_broker)
+        await asyncio.to_thread(kafka.members[0].kill)
         await asyncio.to_thread(kafka.start_broker)
 
     return fault

@@ -1,6 +1,6 @@
 """Ports for servers that are started on this machine."""
 
-import os
+import socket
 import subprocess
 import sys
 
@@ -13,7 +13,7 @@ _OTHER = """
 import sys
 from connectors.process import local_ports
 local_ports._FIRST = local_ports._LAST = int(sys.argv[1])
-print(local_ports.find_free_port(set()), flush=True)
+print(local_ports.find_free_port(), flush=True)
 sys.stdin.read()
 """
 
@@ -24,7 +24,8 @@ sys.stdin.read()
 def test_the_port_of_another_process_is_free_after_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    free = _unclaimed(monkeypatch)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
     with subprocess.Popen(  # noqa: S603 - our own code
         [sys.executable, "-c", _OTHER, str(free)],
         stdin=subprocess.PIPE,
@@ -35,20 +36,11 @@ def test_the_port_of_another_process_is_free_after_its_end(
         monkeypatch.setattr(local_ports, "_FIRST", free)
         monkeypatch.setattr(local_ports, "_LAST", free)
         with pytest.raises(OSError, match="found no free port"):
-            find_free_port(set())
+            find_free_port()
         other.kill()
-    assert find_free_port(set()) == free
+    assert find_free_port() == free
 
 
 def test_each_port_is_returned_once() -> None:
-    ports = [find_free_port(set()) for _ in range(200)]
+    ports = [find_free_port() for _ in range(200)]
     assert len(set(ports)) == len(ports)
-
-
-def _unclaimed(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return a port that this process has released and no other process of the run has claimed."""
-    monkeypatch.setattr(local_ports, "_FIRST", 10_000)
-    monkeypatch.setattr(local_ports, "_LAST", 19_999)
-    port = find_free_port(set())
-    os.close(local_ports._claims.pop())
-    return port

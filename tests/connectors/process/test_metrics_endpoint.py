@@ -18,7 +18,6 @@ from connectors.process.metrics_endpoint import (
     Endpoint,
     PortUnusable,
     create_process_registry,
-    serve,
     serve_while_open,
 )
 from tests.conftest import has_ipv6
@@ -41,7 +40,7 @@ def server() -> Iterator[tuple[Endpoint, list[str]]]:
     registry = CollectorRegistry()
     Counter("asked", "Something.", registry=registry).inc(3)
     problems: list[str] = []
-    running = serve(
+    running = Endpoint(
         "127.0.0.1", 0, registry, {"/healthz": lambda: problems, "/readyz": lambda: ["starting"]}
     )
     yield running, problems
@@ -70,7 +69,7 @@ def test_health_reports_problems(server: tuple[Endpoint, list[str]]) -> None:
 def test_the_server_listens_on_ipv4_and_ipv6_unless_an_address_is_given(
     host: str, answers: list[str]
 ) -> None:
-    running = serve(host, 0, CollectorRegistry(), {"/healthz": list})
+    running = Endpoint(host, 0, CollectorRegistry(), {"/healthz": list})
     try:
         hosts = [
             host
@@ -85,11 +84,11 @@ def test_the_server_listens_on_ipv4_and_ipv6_unless_an_address_is_given(
 def test_an_error_names_a_port_that_is_in_use(server: tuple[Endpoint, list[str]]) -> None:
     port = server[0].port
     with pytest.raises(PortUnusable, match=rf"cannot listen on port {port} of 127\.0\.0\.1"):
-        serve("127.0.0.1", port, CollectorRegistry(), {})
+        Endpoint("127.0.0.1", port, CollectorRegistry(), {})
 
 
 def test_the_server_runs_until_the_end_of_the_block() -> None:
-    port = find_free_port(set())
+    port = find_free_port()
     with serve_while_open("127.0.0.1", port, create_process_registry(), list):
         status, body = _get(port, "/metrics")
         assert status == 200

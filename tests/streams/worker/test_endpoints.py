@@ -20,7 +20,7 @@ from tests.streams.worker_process import Worker, client
 async def test_a_worker_becomes_ready_and_counts_its_work(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    port = find_free_port(set())
+    port = find_free_port()
     with Worker(embedded.settings, tmp_path, metrics_port=str(port)) as worker:
         async with client(embedded.settings, worker, "placement-decisions") as kafka:
             assert eventually(lambda: http_get(port, "/readyz")[0] == 200), worker.log()
@@ -56,7 +56,7 @@ async def test_a_worker_becomes_ready_and_counts_its_work(
 
 @pytest.mark.broker
 def test_a_worker_without_a_broker_is_alive_and_not_ready(tmp_path: Path) -> None:
-    port = find_free_port(set())
+    port = find_free_port()
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
         worker = stack.enter_context(Worker(broker.settings, tmp_path, metrics_port=str(port)))

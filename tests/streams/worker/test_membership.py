@@ -139,7 +139,7 @@ def test_a_worker_reports_a_missing_group_permission_and_joins_once_granted(
         )  # fmt: skip
         for answer in admin.create_acls([of_others]).values():
             answer.result()
-        port = find_free_port(set())
+        port = find_free_port()
         (tmp_path / "worker").mkdir()
         with Worker(kafka, tmp_path / "worker", metrics_port=str(port)) as worker:
             problem = "cannot join consumer group loadstream"

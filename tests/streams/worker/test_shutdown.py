@@ -82,7 +82,7 @@ async def test_a_worker_without_a_broker_stops_on_request(
                 await kafka.send_raw("node-state", b"not json")
                 await kafka.until(lambda: len(kafka.of("dead-letters")) == 1)
                 await kafka.send("node-state", nodes)
-            server.kill_broker()
+            server.members[0].kill()
             worker.ask_to_stop()
             try:
                 worker.wait(_STOP_S * _PATIENCE)

@@ -199,7 +199,7 @@ async def test_a_server_that_does_not_answer_is_a_failure() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "127.0.0.1:{port}/prom", "host:port"])
 async def test_no_failure_contains_the_password_of_the_url(address: str) -> None:
-    url = f"http://reader:hush@{address.format(port=find_free_port(set()))}"
+    url = f"http://reader:hush@{address.format(port=find_free_port())}"
     async with api_server("http://nowhere.invalid") as api:
         settings = _settings(url=url, nodes=_NODES)
         source = Prometheus(settings, context(api, directory_of({"n1": {}})))

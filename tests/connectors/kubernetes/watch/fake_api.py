@@ -188,7 +188,7 @@ class Served:
         self.api = api
         self._server: TestServer | None = None
         # The port stays reserved while the server is stopped.
-        self._port = find_free_port(set())
+        self._port = find_free_port()
 
     async def start(self) -> None:
         """Listen at the same port as before."""
