@@ -382,14 +382,21 @@ def judge_by_enough_samples(count: int) -> str:
     return "hot" if cluster.hot("n1") else "not hot"
 
 
-@case("1.re-added", "n1 90 % is removed and added again under its name without a metric; filter 75",
-      right="waiting before, n1 after; unknown")  # fmt: skip
-def start_unknown_after_a_removal() -> str:
-    cluster = Cluster(LOAD_AWARE, n1=90)
+@cases(
+    "1.re-added",
+    ("n1 90 % is removed and added again under its name without a metric; filter 75", True,
+     "waiting before, n1 after; unknown"),
+    ("its removal was not seen, and the full list has it with a later time of creation", False,
+     "waiting before, n1 after; unknown"),
+)  # fmt: skip
+def start_unknown_after_a_removal(seen: bool) -> str:
+    cluster = Cluster(LOAD_AWARE)
+    cluster.node("n1", 90, created_at_ms=at(-3_600))
     cluster.minutes()
     before = cluster.decide(make_pod("p"))
-    cluster.apply(NodeState(cluster=CLUSTER, node="n1", event="removed"))
-    cluster.apply(cluster.nodes["n1"])
+    if seen:
+        cluster.apply(NodeState(cluster=CLUSTER, node="n1", event="removed"))
+    cluster.node("n1", created_at_ms=at(61))
     feed(cluster, 62)
     after = cluster.of(PlacementDecision)[-1]
     known = "unknown" if after.stale_nodes else "known"
