@@ -143,6 +143,19 @@ def name_definitions_of_memory() -> str:
     return f"hot {hot}; {mixed}; n4: it uses {reading} ({counts})"
 
 
+@case("10.risk", "by risk: n1, n2 21 % by MemAvailable, n3 64 % by working set; the default resources",
+      right="In pool OverutilizationRisk memory of its nodes is not comparable: notAvailable on 2, workingSet on 1.")  # fmt: skip
+def name_definitions_of_memory_by_risk() -> str:
+    cluster = Cluster(moving("plugins: {balance: [OverutilizationRisk]}"))
+    cluster.seconds += 60
+    for name, memory in (("n1", 21), ("n2", 21), ("n3", 64)):
+        cluster.node(name, 10, memory)
+        definition = "workingSet" if name == "n3" else "notAvailable"
+        cluster.apply(cluster.metric(name).model_copy(update={"memory_is": definition}))
+    sentences = cluster.minutes(measured=False).why_not("n3")
+    return next((each for each in sentences if "not comparable" in each), "not named")
+
+
 @cases(
     "13.default",
     ("default policy: n1 without any metric, n2 at 40 %", None, "n2"),

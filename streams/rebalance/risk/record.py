@@ -1,6 +1,6 @@
 """The results of a round by risk, as they are reported."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ class RiskRecord:
         codes: NDArray[np.int8],
         *,
         targets: int,
+        memory: Mapping[str, int],
     ) -> None:
         """Start without moves; `names` are all nodes of the round, and `codes` their classes."""
         self._readings = readings
@@ -63,6 +64,7 @@ class RiskRecord:
             codes=codes,
             targets=targets,
             readings=readings,
+            memory=memory,
         )
         self.hot: dict[int, HotNodeOutcome] = {}
         """Nodes that were searched for pods, by position."""
