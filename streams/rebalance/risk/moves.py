@@ -259,16 +259,16 @@ class _Round:
         allowed = self._find_targets(pod)
         # A unit costs as much as a comparison, and placement ranks such a kind too.
         self.left -= 2 * self.fit.take_units()
+        excess = self.risk.compute_excess(pod.figures)
         if not allowed.any():
-            self._reject(
-                pod,
-                "fit",
-                "every other node is cooling, does not accept the pod, or has no room for it",
-            )
+            message = "every other node is cooling, does not accept the pod, or has no room for it"
+            excess[pod.source] = np.inf
+            if self.rows.size > 1:
+                message += f": the lowest is {self.record.describe_usage(int(excess.argmin()))}"
+            self._reject(pod, "fit", message)
             return
         growth = self.risk.compute_growth(pod.figures)
-        order = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
-        target = int(order.argmin())
+        target = int(np.where(allowed, growth + TIE * excess, np.inf).argmin())
         costs = self._costs(pod, target)
         if costs.gain < self.gain:
             message = (

@@ -69,6 +69,15 @@ class RiskRecord:
         self.hot: dict[int, HotNodeOutcome] = {}
         """Nodes that were searched for pods, by position."""
 
+    def describe_usage(self, position: int) -> str:
+        """Return a node and its usage, such as "n1 at cpu 88.0 %"."""
+        reading = self._readings.get_readings(position, "node")
+        shares = [
+            f"{name} {100 * used / max(1, reading.capacity[name]):.1f} %"
+            for name, used in reading.used.items()
+        ]
+        return f"{self._readings.names[position]} at {' and '.join(shares)}"
+
     def add_hot_node(self, position: int, cost: float) -> HotNodeOutcome:
         reading = self._readings.get_readings(position, "node")
         hot = HotNodeOutcome(
