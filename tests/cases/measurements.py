@@ -341,6 +341,17 @@ def refuse_a_metric_beyond_capacity(cpu: float) -> str:
     return f"{'refused' if cluster.refusals() else 'taken'}; hot: {cluster.hot('n1') is not None}"
 
 
+@case("1.capacity pods", "a NodeMetric without cpu of a node of 10 cores has a pod of 3,200 cores",
+      right="node n1: usage of a pod, cpu: measured 3200000, but the node has 10000")  # fmt: skip
+def refuse_pods_beyond_capacity() -> str:
+    cluster = Cluster(moving())
+    cluster.node("n1", capacity={"cpu": "10", "memory": "40Gi"})
+    cluster.used["n1"] = {"memory": 10}
+    cluster.pod("a", "n1", 32_000)
+    cluster.minutes()
+    return (*cluster.refusals(), "taken")[0].partition(";")[0]
+
+
 @cases(
     "1.capacity later",
     ("a NodeMetric of 3.2 million cores comes before the node's state", False, "hot: False, placed on n2"),
