@@ -14,6 +14,7 @@ from schemas.policy.errors import Finding, Path
 from schemas.policy.parts import RESOURCES_MAX, get_alias, is_default
 from schemas.policy.resource_maps import (
     find_equal_thresholds,
+    find_lows_of_no_node,
     find_thresholds_above_100,
     find_unknown_resources,
 )
@@ -179,7 +180,7 @@ def _find_missing_windows(policy: Policy) -> Iterator[Finding]:
     for section, collect in policy.collect.by_section.items():
         recorded = collect.metric_aggregate_policy.durations_ms
         for field, _, duration_ms in needed:
-            if duration_ms and duration_ms not in recorded:
+            if duration_ms not in recorded if duration_ms else not recorded:
                 message = (
                     f"found {format_duration_ms(duration_ms)}, which "
                     f"{section}.metricAggregatePolicy.durations does not record; recorded: "
@@ -316,6 +317,7 @@ _OWN_ERRORS: _Rules = (
 )
 _OWN_WARNINGS: _Rules = (
     find_equal_thresholds,
+    find_lows_of_no_node,
     _find_filters_left_out,
 )
 _UPSTREAM_WARNINGS: _Rules = (find_unknown_resources,)

@@ -48,6 +48,8 @@ def _list_names(policy: Policy) -> Iterator[tuple[Path, str]]:
     for path, part in _walk(policy):
         if isinstance(part, RiskResource | ResourceWeight):
             yield (*path, "name"), part.name
+    for index, name in enumerate(policy.load_aware.supported_resources):
+        yield ("loadAware", "supportedResources", index), name
 
 
 def _names_resources(annotation: Any) -> bool:
@@ -71,8 +73,8 @@ def find_unknown_resources(policy: Policy) -> Iterator[Finding]:
         suggestion = nearest(name, KUBERNETES_RESOURCES)
         yield (
             path,
-            f"found {name!r}, which is not a resource of Kubernetes{suggestion} Other resources have a "
-            "slash in their names, such as nvidia.com/gpu",
+            f"found {name!r}, which is not a resource of Kubernetes (other resources have a slash in "
+            f"their names, such as nvidia.com/gpu){suggestion}",
         )
 
 
@@ -83,6 +85,17 @@ def find_thresholds_above_100(policy: Policy) -> Iterator[Finding]:
             for name, percent in values.items():
                 if percent > 100:
                     yield (*path, name), f"found {percent:g}; allowed is a percentage, at most 100"
+
+
+def find_lows_of_no_node(policy: Policy) -> Iterator[Finding]:
+    """Yield low thresholds below 1 percent: every node uses more CPU and memory, so no node is a target."""
+    for at, part in policy.rebalance.list_written():
+        for name, percent in (part.low_thresholds or {}).items():
+            if percent < 1 and name in ("cpu", "memory") and not part.use_deviation_thresholds:
+                yield (
+                    (*at, "lowThresholds", name),
+                    f"found {percent:g} %, and every node uses more, so no node is a target; give a percentage such as 30",
+                )
 
 
 def find_equal_thresholds(policy: Policy) -> Iterator[Finding]:

@@ -236,12 +236,25 @@ class ClusterState:
         refusal = None if state.event == "removed" else self._check_node_limit(state.node)
         if refusal is not None:
             return refusal
+        if self._is_another_node(state):
+            self._apply_node(state.model_copy(update={"event": "removed"}), position)
         self.inventory.apply_node(state)
         if state.event == "removed":
             self.memory.moves.remove_node(state.node)
             self.rebalancer.balancer.remove_node(state.node)
             self.migrations.drains.remove_gone(self._cause(position))
         return []
+
+    def _is_another_node(self, state: NodeState) -> bool:
+        """Tell whether a node was removed and added again under its name, and no record of the removal came."""
+        node = self.inventory.nodes.get(state.node)
+        before_ms = None if node is None or node.state is None else node.state.created_at_ms
+        return (
+            self.policy.compat != "koordinator"
+            and state.event != "removed"
+            and before_ms is not None
+            and (state.created_at_ms or 0) > before_ms
+        )
 
     def _check_node_limit(self, node: str) -> Refusal | None:
         if node in self.inventory.nodes or len(self.inventory.nodes) < NODES_MAX:

@@ -59,18 +59,15 @@ class ExcludedRequests:
             self._placer.inventory.update_index()
             excluded = self._exclusions.find_excluded(waiting.request.pod, cause.now_ms)
             budget.spend(0 if excluded is None else excluded.terms // TERMS_PER_UNIT)
-            rows = () if excluded is None else excluded.rows
-            ranking = self._placer.rank_to_place(waiting.kind, rows)
-            if (
-                excluded is None
-                or ranking.find_best() is None
-                or ranking.find_best(rows) is not None
-            ):
+            choice = None
+            if excluded is not None:
+                choice = self._exclusions.choose_outside(self._placer, waiting.kind, excluded)
+            if choice is None or choice.ranking.find_best() is None or choice.row is not None:
                 self._pending.remove(waiting.request.pod.uid)
                 waiting.excluded = False
                 waiting.not_before_ms = 0
                 self._pending.add(waiting, cause.now_ms)
                 self._changed[waiting.request.pod.uid] = None
             elif waiting.not_before_ms <= cause.now_ms:
-                decisions.append(self.wait(waiting, Choice(ranking, None, excluded), policy, cause))
+                decisions.append(self.wait(waiting, choice, policy, cause))
         return decisions

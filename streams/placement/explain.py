@@ -129,6 +129,10 @@ def build_placed(
         notes.insert(
             0, f"no node passes every filter ({refusals}); placed on the best node that remains"
         )
+    if excluded is not None and row in excluded.left_by_owner:
+        notes.insert(
+            0, "no other node accepts the pod; placed on a node that its owner left while hot"
+        )
     decision = _build_decision(
         cause,
         waiting.request.pod,

@@ -221,8 +221,16 @@ class Exclusions:
             row = node.row
         excluded = None if row is None else self.find_excluded(pod, now_ms)
         if excluded is not None and row in excluded.rows:
-            ranking = placer.rank_to_place(kind, excluded.rows)
-            row = ranking.find_best(excluded.rows)
+            return self.choose_outside(placer, kind, excluded)
+        return Choice(ranking, row, excluded)
+
+    def choose_outside(self, placer: Placer, kind: Kind, excluded: ExcludedNodes) -> Choice:
+        """Choose the best node that is not excluded, else the best that the owner left, if load may give way."""
+        for rows in (excluded.rows, excluded.repelling):
+            ranking = placer.rank_to_place(kind, rows)
+            row = ranking.find_best(rows)
+            if row is not None or self._inventory.policy.when_overloaded == "wait":
+                break
         return Choice(ranking, row, excluded)
 
     def find_excluded(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:

@@ -5,7 +5,8 @@ lists the nodes that have changed. `refresh` updates all of them, or a few at a 
 be spread over the ticks between two rounds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -88,6 +89,16 @@ class Columns:
         for name in names:
             del touched[name]  # last, so that an exception does not lose a change
         return len(touched)
+
+    def count_memory_definitions(
+        self, rows: IntArray, resources: Collection[str]
+    ) -> dict[str, int]:
+        """Count nodes by definition of memory usage.
+
+        Empty if there is only one definition, or memory does not count.
+        """
+        counts = Counter(filter(None, self.memory_is[rows].tolist()))
+        return dict(sorted(counts.items())) if len(counts) > 1 and "memory" in resources else {}
 
     def _copy_figures(self, rows: list[int]) -> None:
         if not rows:

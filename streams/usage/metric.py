@@ -177,10 +177,10 @@ def check_amounts(metric: NodeMetric) -> Refusal | None:
 
 def check_capacity(metric: NodeMetric, capacity: Mapping[str, int]) -> Refusal | None:
     """Return a refusal that names an amount that exceeds the node's capacity."""
-    limits = {name: capacity[name] for name in metric.usage or () if capacity.get(name)}
+    parts = _list_amounts(metric)
+    limits = {name: capacity[name] for name in set().union(*parts) if capacity.get(name)}
     if not limits:
         return None
-    parts = _list_amounts(metric)
     if (
         find_impossible(
             {name: max([part.get(name, 0) for part in parts]) for name in limits}, limits

@@ -67,3 +67,16 @@ def say_that_rounds_do_not_look_at_a_node() -> str:
     policy = moving("descheduling: {nodeSelector: {matchLabels: {pool: web}}}")
     sentences = Cluster(policy, n1=90, n2=20).minutes().why_not("n1")
     return next((each for each in sentences if "nodeSelector" in each), " ".join(sentences))
+
+
+@cases(
+    "5.lowest",
+    ("no target by thresholds: n1 95 %, n2 90 %, n3 88 %", moving(), "the lowest is n3 at cpu 88.0 %"),
+    ("no target by risk", _BY_RISK, "the lowest is n3 at cpu 88.0 % and memory 10.0 %"),
+)  # fmt: skip
+def name_the_lowest_node(policy: str) -> str:
+    cluster = Cluster(policy, n1=95, n2=90, n3=88)
+    for uid in ("a", "b", "c", "d"):
+        cluster.pod(uid, "n1", 20, containers=(container({"cpu": "2"}),))
+    text = " ".join(cluster.minutes().why_not("n1"))
+    return f"the lowest is {text.partition('the lowest is ')[2].partition(' %.')[0]} %"

@@ -143,6 +143,19 @@ def name_definitions_of_memory() -> str:
     return f"hot {hot}; {mixed}; n4: it uses {reading} ({counts})"
 
 
+@case("10.risk", "by risk: n1, n2 21 % by MemAvailable, n3 64 % by working set; the default resources",
+      right="In pool OverutilizationRisk memory of its nodes is not comparable: notAvailable on 2, workingSet on 1.")  # fmt: skip
+def name_definitions_of_memory_by_risk() -> str:
+    cluster = Cluster(moving("plugins: {balance: [OverutilizationRisk]}"))
+    cluster.seconds += 60
+    for name, memory in (("n1", 21), ("n2", 21), ("n3", 64)):
+        cluster.node(name, 10, memory)
+        definition = "workingSet" if name == "n3" else "notAvailable"
+        cluster.apply(cluster.metric(name).model_copy(update={"memory_is": definition}))
+    sentences = cluster.minutes(measured=False).why_not("n3")
+    return next((each for each in sentences if "not comparable" in each), "not named")
+
+
 @cases(
     "13.default",
     ("default policy: n1 without any metric, n2 at 40 %", None, "n2"),
@@ -328,6 +341,17 @@ def refuse_a_metric_beyond_capacity(cpu: float) -> str:
     return f"{'refused' if cluster.refusals() else 'taken'}; hot: {cluster.hot('n1') is not None}"
 
 
+@case("1.capacity pods", "a NodeMetric without cpu of a node of 10 cores has a pod of 3,200 cores",
+      right="node n1: usage of a pod, cpu: measured 3200000, but the node has 10000")  # fmt: skip
+def refuse_pods_beyond_capacity() -> str:
+    cluster = Cluster(moving())
+    cluster.node("n1", capacity={"cpu": "10", "memory": "40Gi"})
+    cluster.used["n1"] = {"memory": 10}
+    cluster.pod("a", "n1", 32_000)
+    cluster.minutes()
+    return (*cluster.refusals(), "taken")[0].partition(";")[0]
+
+
 @cases(
     "1.capacity later",
     ("a NodeMetric of 3.2 million cores comes before the node's state", False, "hot: False, placed on n2"),
@@ -382,14 +406,21 @@ def judge_by_enough_samples(count: int) -> str:
     return "hot" if cluster.hot("n1") else "not hot"
 
 
-@case("1.re-added", "n1 90 % is removed and added again under its name without a metric; filter 75",
-      right="waiting before, n1 after; unknown")  # fmt: skip
-def start_unknown_after_a_removal() -> str:
-    cluster = Cluster(LOAD_AWARE, n1=90)
+@cases(
+    "1.re-added",
+    ("n1 90 % is removed and added again under its name without a metric; filter 75", True,
+     "waiting before, n1 after; unknown"),
+    ("its removal was not seen, and the full list has it with a later time of creation", False,
+     "waiting before, n1 after; unknown"),
+)  # fmt: skip
+def start_unknown_after_a_removal(seen: bool) -> str:
+    cluster = Cluster(LOAD_AWARE)
+    cluster.node("n1", 90, created_at_ms=at(-3_600))
     cluster.minutes()
     before = cluster.decide(make_pod("p"))
-    cluster.apply(NodeState(cluster=CLUSTER, node="n1", event="removed"))
-    cluster.apply(cluster.nodes["n1"])
+    if seen:
+        cluster.apply(NodeState(cluster=CLUSTER, node="n1", event="removed"))
+    cluster.node("n1", created_at_ms=at(61))
     feed(cluster, 62)
     after = cluster.of(PlacementDecision)[-1]
     known = "unknown" if after.stale_nodes else "known"

@@ -92,6 +92,18 @@ _KOORDINATOR = "compat: koordinator\n"
      "warning: scoreAccordingProdUsage"),
     ("a filter list with LoadAwareScheduling alone",
      ("plugins: {filter: [LoadAwareScheduling]}", "NodeResourcesFit"), "warning: NodeResourcesFit"),
+    ("lowThresholds cpu 0: no node meets it", (_LOW_HIGH.format(0, 70), "no node is a target"),
+     "warning: no node is a target"),
+    ("thresholds given as shares: 0.3 and 0.75", (_LOW_HIGH.format(0.3, 0.75), "no node is a target"),
+     "warning: no node is a target"),
+    ("lowThresholds of GPUs 0: nodes without use of GPUs meet it",
+     (_LOW_HIGH.format(0, 70).replace("cpu", "nvidia.com/gpu"), ""), "accepted"),
+    ("loadAware.supportedResources: [memroy]",
+     ("loadAware: {supportedResources: [memroy]}", 'did you mean "memory"?'), 'error: did you mean "memory"?'),
+    ("p95 over any window, and collect records none",
+     ("loadAware: {aggregated: {usageThresholds: {cpu: 65}, usageAggregationType: p95}}\n"
+      "collect: {metricAggregatePolicy: {durations: []}}", "usageAggregatedDuration"),
+     "warning: usageAggregatedDuration"),
     ("nvidia.com/ without the name behind the slash",
      ("loadAware: {usageThresholds: {nvidia.com/: 50}}", "nvidia.com/"), "error: nvidia.com/"),
 )  # fmt: skip

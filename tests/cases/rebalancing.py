@@ -202,6 +202,17 @@ def leave_an_owner_alone_whose_pod_came_back() -> str:
     return f"{first}; then a-2: {'frozen' if 'frozen' in gate else gate}"
 
 
+@case("2.left hot", "a pod left n1, which stays at 90 %; the other node is cordoned: kube-scheduler would place "
+      "its replacement on n1", right="n1")  # fmt: skip
+def place_on_a_node_that_was_left_hot() -> str:
+    cluster = make(moving(), {"n1": 85, "n2": 20}, _A)
+    cluster.end("a")
+    cluster.answer(cluster.commands()[0], "done")
+    cluster.used["n1"]["cpu"] = 90
+    cluster.node("n2", 20, unschedulable=True)
+    return cluster.place(make_pod("a-2", owners=controlled_by("a")))
+
+
 @case("32", "one replica, maxMigratingPerWorkload and maxUnavailablePerWorkload 100 %", right="ExpectedReplicas, skipCheckExpectedReplicas")  # fmt: skip
 def name_the_gate_of_single_replicas() -> str:
     limits = "maxMigratingPerWorkload: 100%, maxUnavailablePerWorkload: 100%, skipEvictionGates: []"

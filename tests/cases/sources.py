@@ -99,20 +99,21 @@ def take_no_answer_for_zero() -> str:
 
 @cases(
     "2",
-    ("io-16 cpu -50.36, io-40 cpu 4.1: no negative value, and the node is named", -50.359375,
-     "io-16 None, io-40 4100; named"),
-    ("io-16 cpu NaN", "NaN", "io-16 None, io-40 4100; named"),
+    ("io-16 cpu -50.36, io-40 cpu 4.1: no negative value, its memory is kept, and the node is named",
+     ("cpu", -50.359375), "io-16 memory, io-40 cpu memory; named"),
+    ("io-16 cpu NaN", ("cpu", "NaN"), "io-16 memory, io-40 cpu memory; named"),
+    ("io-16 memory -1", ("memory", -1), "io-16 cpu, io-40 cpu memory; named"),
 )  # fmt: skip
-def drop_impossible_values(value: Any) -> str:
+def drop_impossible_values(wrong: tuple[str, Any]) -> str:
     directory = directory_of({"io-16": {}, "io-40": {}})
-    memory = [_of("io-16", 5e9), _of("io-40", 6e9)]
-    (found,), report = _ask(
-        {"cpu": [_of("io-16", value), _of("io-40", 4.1)], "memory": memory}, directory=directory
-    )
+    answers = {"cpu": [_of("io-16", 1), _of("io-40", 4.1)], "memory": [_of("io-16", 5e9), _of("io-40", 6e9)]}  # fmt: skip
+    resource, value = wrong
+    answers[resource][0] = _of("io-16", value)
+    (found,), report = _ask(answers, directory=directory)
     assert isinstance(found, list)
-    by_node = {each.node: each.usage.get("cpu") for each in found}
+    kept = ", ".join(sorted(f"{each.node} {' '.join(sorted(each.usage))}" for each in found))
     named = "named" if f"io-16 {float(value):g}" in str(report) else "not named"
-    return f"io-16 {by_node.get('io-16')}, io-40 {by_node.get('io-40')}; {named}"
+    return f"{kept}; {named}"
 
 
 @cases(

@@ -90,7 +90,7 @@ def check_scores(cluster: ClusterModel, state: ClusterState, placed: PlacementDe
 
 
 def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
-    """No pod is placed on a node that its owner left because it was hot."""
+    """No pod is placed on a node that its owner left because it was hot, if another node accepts it."""
     held = state.inventory.find_held(placed.pod.uid)
     if held:
         owner = held[1].pod.owner_key
@@ -102,6 +102,7 @@ def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: Placement
                 move.left_at_ms for move in moves.rows[owner].moves if move.source == placed.node
             ]
             returned = min(left_since) < placed.decided_at_ms
+            returned = returned and "no other node accepts the pod" not in placed.message
             require(not returned, "a pod returns to a node that it left hot", placed)
 
 

@@ -7,8 +7,7 @@ precedence and may have any resource.
 
 - The query `nodeTimes` returns the times of samples, because rates continue after the last scrape. Without
   this query, the time of a sample is the instant of evaluation.
-- A node without a value for CPU or memory is left out. If another resource has no value, only this resource
-  is left out.
+- If a resource of a node has no value, only this resource is left out. For CPU and memory, this is reported.
 - A partial answer (a warning of a server that could not query all its stores) is refused, because its
   sums are too small.
 - A pod younger than the window is left out, because the values may belong to an earlier pod of its name.
@@ -194,9 +193,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                 self.health.record_failure(
                     SourceFailed("incomplete", f"no query returned its {missing_names}"), node
                 )
-                continue
-            self.health.record_success(node)
-            if at_ms <= self._sampled_at_ms.get(node, 0):
+            else:
+                self.health.record_success(node)
+            if at_ms is None or at_ms <= self._sampled_at_ms.get(node, 0):
                 continue
             self._sampled_at_ms[node] = at_ms
             self.health.counts["samples"] += 1

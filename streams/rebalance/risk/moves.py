@@ -97,6 +97,7 @@ class _Round:
             columns.names[columns.included].tolist(),
             self._classify(),
             targets=int(self.can_receive.sum()),
+            memory=columns.count_memory_definitions(self.rows, self.resources),
         )
         self.pods = RiskPods(self.risk, self.min_gain)
         affordable = COSTS_MAX // max(1, self.rows.size * len(self.resources))
@@ -240,13 +241,16 @@ class _Round:
         allowed = self._find_targets(pod)
         # A unit costs as much as a comparison, and placement has to rank the nodes for such a kind, too.
         self.comparisons_left -= 2 * self.fit.take_units()
+        excess = self.risk.compute_excess(pod.figures)
         if not allowed.any():
-            text = "every other node is cooling, does not accept the pod, or has no room for it"
-            self._reject(pod, Gate("fit", text))
+            message = "every other node is cooling, does not accept the pod, or has no room for it"
+            excess[pod.source] = np.inf
+            if self.rows.size > 1:
+                message += f": the lowest is {self.results.describe_usage(int(excess.argmin()))}"
+            self._reject(pod, Gate("fit", message))
             return
         growth = self.risk.compute_growth(pod.figures)
-        ranks = np.where(allowed, growth + TIE * self.risk.compute_excess(pod.figures), np.inf)
-        target = int(ranks.argmin())
+        target = int(np.where(allowed, growth + TIE * excess, np.inf).argmin())
         costs = self._compute_costs(pod, target)
         if costs.gain < self.min_gain:
             message = (

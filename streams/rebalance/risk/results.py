@@ -1,6 +1,6 @@
 """Collects the results of a round by risk in a `PoolOutcome`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class RiskResults:
         codes: NDArray[np.int8],
         *,
         targets: int,
+        memory: Mapping[str, int],
     ) -> None:
         """Start without moves; `names` are all nodes of the round, and `codes` their classes."""
         self._readings = readings
@@ -58,9 +59,19 @@ class RiskResults:
             codes=codes,
             targets=targets,
             readings=readings,
+            memory=memory,
         )
         self.hot: dict[int, HotNodeOutcome] = {}
         """Nodes that were searched for pods, by position."""
+
+    def describe_usage(self, position: int) -> str:
+        """Return a node and its usage, such as "n1 at cpu 88.0 %"."""
+        reading = self._readings.get_readings(position, "node")
+        shares = [
+            f"{name} {100 * used / max(1, reading.capacity[name]):.1f} %"
+            for name, used in reading.used.items()
+        ]
+        return f"{self._readings.names[position]} at {' and '.join(shares)}"
 
     def add_hot_node(self, position: int, cost: float) -> HotNodeOutcome:
         reading = self._readings.get_readings(position, "node")

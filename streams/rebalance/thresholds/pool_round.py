@@ -4,7 +4,6 @@ The results are the class of each node, the hot nodes, the abnormal nodes, whose
 targets. `evictions` then checks pods.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -95,13 +94,8 @@ class PoolRound:
             codes=codes,
             rounds_needed=needed if differences.consecutive_counts else 0,
             readings=self.readings if differences.cooled_moves_end else None,
-            memory=self._count_definitions() if "memory" in nodes.resources else {},
+            memory=columns.count_memory_definitions(nodes.rows, nodes.resources),
         )
-
-    def _count_definitions(self) -> dict[str, int]:
-        """Count nodes by definition of memory usage; empty if there is only one definition."""
-        counts = Counter(filter(None, self.inputs.columns.memory_is[self.nodes.rows].tolist()))
-        return dict(sorted(counts.items())) if len(counts) > 1 else {}
 
     # --- figures ----------------------------------------------------------------------------------
 

@@ -42,6 +42,10 @@ def cooled(world: World, name: str, seconds: float) -> None:
     world.send(metric(name, seconds=seconds - 60), metric(name, seconds=seconds))
 
 
+#: Pods wait where only load keeps them from a node.
+WAITING = policy_record("whenOverloaded: wait")
+
+
 def three_nodes() -> World:
     """Three equal nodes; node-1 comes first."""
     return World(tick(), *(node(f"node-{i}") for i in (1, 2, 3)))
@@ -63,7 +67,7 @@ def test_a_node_that_others_refuse_already_is_not_counted_again() -> None:
 
 
 def test_a_pod_with_only_excluded_nodes_waits_until_one_has_cooled() -> None:
-    world = World(tick(), node("node-1"), node("node-2", cpu="100m"))
+    world = World(tick(), WAITING, node("node-1"), node("node-2", cpu="100m"))
     record_departure(world, "node-1")
     decision = only(world.send(request(owned("a"))))
     assert (decision.outcome, decision.attempt, decision.retry_after_ms) == ("waiting", 1, 1000)
@@ -84,9 +88,19 @@ def test_a_pod_with_only_excluded_nodes_waits_until_one_has_cooled() -> None:
     assert world.waiting == []
 
 
+def test_no_pod_waits_for_a_node_that_its_owner_left_unless_the_policy_says_so() -> None:
+    world = World(tick(), WAITING, node("node-1"), node("node-2", cpu="100m"))
+    record_departure(world, "node-1")
+    assert outcomes(world.send(request(owned("a")))) == [("a", "waiting")]
+    world.send(policy_record())
+    decision = only(world.send(tick(1)))
+    assert (decision.outcome, decision.node) == ("placed", "node-1")
+    assert decision.refused_by == {"NodeResourcesFit": 1, "RecentMoves": 1}
+
+
 def test_a_pod_with_only_excluded_nodes_is_placed_on_new_or_freed_nodes() -> None:
     for event in (node("node-9"), lifecycle("deleted", big_pod("big"), "node-2")):
-        world = World(tick(), node("node-1"), node("node-2"))
+        world = World(tick(), WAITING, node("node-1"), node("node-2"))
         world.send(lifecycle("bound", big_pod("big"), "node-2"))
         record_departure(world, "node-1")
         world.send(request(owned("a")))
@@ -95,7 +109,7 @@ def test_a_pod_with_only_excluded_nodes_is_placed_on_new_or_freed_nodes() -> Non
 
 def test_an_excluded_pod_does_not_block_its_group() -> None:
     world = World(tick(), node("node-1"))
-    world.send(policy_record())
+    world.send(WAITING)
     record_departure(world, "node-1")
     decisions = world.send(request(owned("a")), request(owned("b", "other")), request(owned("c")))
     assert outcomes(decisions) == [("a", "waiting"), ("b", "placed"), ("c", "waiting")]
@@ -110,7 +124,7 @@ def test_an_excluded_pod_does_not_block_its_group() -> None:
 
 
 def test_an_excluded_pod_joins_its_group_when_no_node_fits() -> None:
-    world = World(tick(), node("node-1"))
+    world = World(tick(), WAITING, node("node-1"))
     record_departure(world, "node-1")
     world.send(request(owned("a")))
     world.send(lifecycle("bound", big_pod("big"), "node-1"))
@@ -120,7 +134,7 @@ def test_an_excluded_pod_joins_its_group_when_no_node_fits() -> None:
 
 @pytest.mark.parametrize("ending", ["withdrawn", "bound", "again"])
 def test_an_excluded_pod_stops_waiting_like_others(ending: str) -> None:
-    world = World(tick(), node("node-1"))
+    world = World(tick(), WAITING, node("node-1"))
     record_departure(world, "node-1")
     world.send(request(owned("a")))
     if ending == "withdrawn":

@@ -96,13 +96,14 @@ async def test_values_are_assigned_to_nodes_and_pods_by_labels() -> None:
     assert {path for path, _ in server.asked} == {"/api/v1/query"}
 
 
-async def test_a_node_missing_from_one_query_is_left_out_and_reported() -> None:
+async def test_a_node_missing_from_one_query_keeps_the_other_resources_and_is_reported() -> None:
     server = Played(cpu=[({"instance": "n1"}, 1), ({"instance": "n2"}, "NaN")],
                      memory=[({"instance": "n1"}, 1), ({"instance": "n2"}, 1)])  # fmt: skip
     async with _source(
         server, directory_of({"n1": {}, "n2": {}, "n3": {}}), nodes=_NODES
     ) as source:
-        assert [sample.node for sample in await read_all(source)] == ["n1"]
+        usage = {sample.node: sample.usage for sample in await read_all(source)}
+        assert usage == {"n1": {"cpu": 1000, "memory": 1}, "n2": {"memory": 1}}
         failures = {node.node: node.failure for node in source.health.report().nodes}
     assert failures["n1"] is None
     assert failures["n2"] is not None
