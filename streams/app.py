@@ -83,9 +83,12 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     metrics = Metrics(wall_clock=worker.clock == "wall")
     runners = []
     if worker.stages != "cluster":
-        rules = PoolRules()
-        if (document := worker.collect_policy()) is not None:
-            rules = PoolRules.from_policies(*document.collect.as_messages)
+        document = worker.collect_policy()
+        rules = (
+            PoolRules()
+            if document is None
+            else PoolRules.from_policies(*document.collect.as_messages)
+        )
         runners.append(add_aggregate(app, kafka, limits, metrics, rules))
     if worker.stages != "aggregate":
         ticks = TickSettings(worker.tick_interval_s, worker.clock_hold_s)
