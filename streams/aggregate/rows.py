@@ -120,7 +120,7 @@ class RowLog(Generic[E]):
 
 
 def count_numbers(resources: int) -> int:
-    """Return the amount of numbers that a sample has in a row."""
+    """Return how many integers a sample takes in a row."""
     return _HEAD_NUMBERS + 2 * resources
 
 

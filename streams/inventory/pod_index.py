@@ -130,33 +130,33 @@ class AntiAffinity:
         """Add the terms of a pod that is held on a node."""
         for term in pod.required_anti_affinity:
             key = pod.namespace, term.model_dump_json()
-            held = self._terms.get(key)
-            if held is None:
-                held = self._terms[key] = AntiAffinityTerm(term)
-                for index in self._find_indexes(held):
+            held_term = self._terms.get(key)
+            if held_term is None:
+                held_term = self._terms[key] = AntiAffinityTerm(term)
+                for index in self._find_indexes(held_term):
                     index[key] = None
-            held.nodes[node] += 1
+            held_term.nodes[node] += 1
 
     def drop(self, pod: Pod, node: str) -> None:
         """Remove the terms of a pod that is no longer held on a node."""
         for term in pod.required_anti_affinity:
             key = pod.namespace, term.model_dump_json()
-            held = self._terms[key]
-            held.nodes[node] -= 1
-            if not held.nodes[node]:
-                del held.nodes[node]
-            if not held.nodes:
-                for index in self._find_indexes(held):
+            held_term = self._terms[key]
+            held_term.nodes[node] -= 1
+            if not held_term.nodes[node]:
+                del held_term.nodes[node]
+            if not held_term.nodes:
+                for index in self._find_indexes(held_term):
                     index.pop(key, None)
-                for label in held.labels:
+                for label in held_term.labels:
                     if not self._by_label.get(label):
                         self._by_label.pop(label, None)
                 del self._terms[key]
 
-    def _find_indexes(self, held: AntiAffinityTerm) -> Iterable[dict[_Key, None]]:
-        if not held.labels:
+    def _find_indexes(self, held_term: AntiAffinityTerm) -> Iterable[dict[_Key, None]]:
+        if not held_term.labels:
             return (self._unlabelled,)
-        return [self._by_label.setdefault(label, {}) for label in held.labels]
+        return [self._by_label.setdefault(label, {}) for label in held_term.labels]
 
     def find_terms(self, pod: Pod) -> list[AntiAffinityTerm]:
         """Return the terms that select a pod, or all terms that may select it if there are too many."""

@@ -1,4 +1,4 @@
-"""Estimate from the measured pods of a cluster what an unmeasured pod uses.
+"""Usage of an unmeasured pod, estimated from the measured pods of a cluster.
 
 There are three figures per resource, each a share of the pod's demand. The demand is the request,
 else the limit, else a default (`Kind.resolved`).

@@ -50,9 +50,9 @@ class NodeStatistics:
         self.extended_at_ms: int | None = None
         """Update time of the metric that extended the lifetimes last."""
         self.extended_by_whole_node = False
-        """Whether the whole node was the system part in that metric."""
+        """Whether the system part was the whole node at the last extension."""
         self.extended_by_report = False
-        """Whether that metric had lifetimes of pods."""
+        """Whether the last extension used lifetimes in the metric."""
         self._young: dict[str, Lifetime] = {}
         """Usage of pods without a lifetime in the newest metric."""
         self._metric_ms: int | None = None
