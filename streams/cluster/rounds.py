@@ -83,7 +83,7 @@ def _build_pool(pool: results.PoolOutcome, verdicts: _Verdicts, room: int) -> Fi
     hot = [_build_hot_node(node, verdicts) for node in pool.hot[:room]]
     return {
         "pool": pool.name,
-        "nodes": pool.count_classes(),
+        "nodes": pool.class_counts,
         "thresholds": _build_thresholds(pool.thresholds),
         "rounds_needed": pool.rounds_needed,
         "memory": pool.memory,

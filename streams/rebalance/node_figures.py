@@ -197,15 +197,15 @@ class NodeFigures:
             name in system or name == "pods" for name in reading_rules.resources
         ):
             return
-        usages = [part.usage for part in metric.pods]
-        usages += [part.usage for part in metric.host_applications]
+        usages = [pod.usage for pod in metric.pods]
+        usages += [host.usage for host in metric.host_applications]
         known = []
         for index, name in enumerate(reading_rules.resources):
             if lacks_pods and name in node_usage and name != "pods" and any(self.pods.prod):
                 prod[index] = max(0, usage[index] - system.get(name, 0))
             is_measured = (
                 name in node_usage
-                or any(name in part for part in usages)
+                or any(name in item for item in usages)
                 or (name in system and not lacks_pods)
             )
             known.append(is_measured or name == "pods" or not self.capacity[index])

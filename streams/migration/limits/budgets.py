@@ -84,7 +84,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """Remove budgets that a full list lacks, if the list has budgets or is `complete` in budgets."""
+        """Remove budgets that a full list lacks, if the list has budgets or is `complete` in them."""
         rows = [row for by_name in self._named.values() for row in by_name.values()]
         if not complete and not any(row.budget.list_id == list_id for row in rows):
             return

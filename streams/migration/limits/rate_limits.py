@@ -52,7 +52,7 @@ def convert_per_second(tokens: float, burst: int) -> Rate:
     return Rate(max(per_ms, Fraction(1, PARTS_MAX)), max(1, burst))
 
 
-def compute_rate(tokens: int, duration_ms: int, burst: int) -> Rate:
+def build_rate(tokens: int, duration_ms: int, burst: int) -> Rate:
     return Rate(Fraction(tokens, duration_ms), max(1, burst))
 
 
@@ -181,7 +181,7 @@ class Limiters(TrackedRows[Key, Bucket]):
         if limiter is not None and limiter.duration_ms and replicas is not None:
             value = limiter.max_migrating
             value = self.args.max_migrating_per_workload if value is None else value
-            rate = compute_rate(
+            rate = build_rate(
                 resolve_limit(value, replicas.count), limiter.duration_ms, max(1, limiter.burst)
             )
             migrations = self.registry.get_owner_group(replicas.owner)
@@ -190,7 +190,7 @@ class Limiters(TrackedRows[Key, Bucket]):
         # Upstream reads a percentage as 0 here, and 0 is off.
         value = limiter.max_migrating if limiter is not None else None
         if limiter is not None and limiter.duration_ms and isinstance(value, int) and value:
-            rate = compute_rate(value, limiter.duration_ms, max(1, limiter.burst))
+            rate = build_rate(value, limiter.duration_ms, max(1, limiter.burst))
             migrations = self.registry.get_namespace_group(pod.namespace)
             subject = f"namespace {pod.namespace}"
             limits.append(_Limit(("namespace", pod.namespace), rate, subject, migrations))

@@ -56,11 +56,11 @@ class Evictions:
             "prod": np.isin(pool.codes[targets], (PROD_LOW, BOTH_LOW)),
         }
         """Targets of each phase, shape (targets,)."""
-        expected = nodes.pending[:, targets] if differences.planned_targets else 0
-        self.room = limits.high[:, targets] - nodes.usage[:, targets] - expected
+        pending = nodes.pending[:, targets] if differences.planned_targets else 0
+        self.room = limits.high[:, targets] - nodes.usage[:, targets] - pending
         self.prod_room = None
         if limits.prod_high is not None:
-            prod_used = nodes.prod_usage[:, targets] + expected
+            prod_used = nodes.prod_usage[:, targets] + pending
             self.prod_room = limits.prod_high[:, targets] - prod_used
         limited = [name in pool.thresholds.high for name in nodes.resources]
         self.names = self.inputs.columns.names[nodes.rows[targets]]
