@@ -1,4 +1,4 @@
-"""Figures of all nodes as columns: arrays whose last axis is the node's row.
+"""Figures of all nodes as arrays; the last axis has one row per node.
 
 Rows are in ascending order of node names; nodes without a node-state record have no row. The inventory
 lists the nodes that have changed. `refresh` updates all of them, or a few at a time, so that the work can

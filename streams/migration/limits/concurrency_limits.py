@@ -47,8 +47,8 @@ class ConcurrencyLimits:
         """
         args, registry = self.args, self.registry
         migration = registry.find_by_pod(pod.uid)
-        under_way = len(registry) if include_waiting else registry.moving
-        under_way -= migration is not None and (include_waiting or is_moving(migration))
+        total = len(registry) if include_waiting else registry.moving
+        total -= migration is not None and (include_waiting or is_moving(migration))
         own_migration_id = "" if migration is None else migration.migration_id
         group = registry.get_node_group(node)
         namespace_group = registry.get_namespace_group(pod.namespace)
@@ -58,14 +58,14 @@ class ConcurrencyLimits:
             own_migration_id, include_waiting=include_waiting
         )
         counts = (
-            ("MaxMigratingGlobally", args.max_migrating_globally, under_way, "in the cluster"),
+            ("MaxMigratingGlobally", args.max_migrating_globally, total, "in the cluster"),
             ("MaxMigratingPerNode", args.max_migrating_per_node, per_node, f"from node {node}"),
             ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
              per_namespace, f"in namespace {pod.namespace}"),
         )  # fmt: skip
         for name, limit, count, where in counts:
             if limit and count >= limit and name not in self._skipped:
-                text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
+                text = f"{count} migrations are under way {where}; {_convert_to_argument(name)} is {limit}"
                 return Gate(name, text, _SCOPES.get(name, "pod"))
         if replicas is None:
             return None
@@ -156,5 +156,5 @@ _SCOPES: dict[str, Scope] = {
 }
 
 
-def _argument(gate: str) -> str:
+def _convert_to_argument(gate: str) -> str:
     return gate[0].lower() + gate[1:]

@@ -245,14 +245,14 @@ class _HotNodeCheck:
             return Gate("unmeasured", "the pod's usage is unknown")
         targets = self.evictions.targets
         group = self.evictions.fit.find_group(self.pods.held[index], phase)
-        amounts, prod = self._measured_amounts(index), self.pods.prod[index]
+        amounts, prod = self._get_measured_amounts(index), self.pods.prod[index]
         target = targets.find_target(amounts, group, phase, prod=prod)
         if target is None:
             return Gate("fit", f"none of {len(self.evictions.names)} targets accepts the pod")
         targets.use_room(target, amounts, group, phase, prod=prod)
         return None
 
-    def _measured_amounts(self, index: int) -> list[int]:
+    def _get_measured_amounts(self, index: int) -> list[int]:
         """Return the usage of a pod; nodeFit ignores the number of pods (B5.9)."""
         return [max(0, amount) for amount in self.pods.used[index].tolist()]
 
