@@ -90,7 +90,7 @@ def _build_pool(pool: PoolOutcome, verdicts: _VerdictBuilder, nodes_max: int) ->
     hot = [_build_hot_node(node, verdicts) for node in pool.hot[:nodes_max]]
     return {
         "pool": pool.name,
-        "nodes": pool.count_classes(),
+        "nodes": pool.class_counts,
         "thresholds": _build_thresholds(pool.thresholds),
         "rounds_needed": pool.rounds_needed,
         "memory": pool.memory,

@@ -83,7 +83,7 @@ class Arbitration:
         self, waiting: list[tuple[MigrationRow, HeldPod]]
     ) -> list[tuple[MigrationRow, HeldPod]]:
         order = sorted(waiting, key=lambda item: -item[0].created_at_ms)
-        order.sort(key=lambda item: _eviction_order(item[1]))
+        order.sort(key=lambda item: _build_sort_key(item[1]))
         jobs = [_get_job_uid(held.pod) for _, held in order]
         first_index = {job: index for index, job in reversed(list(enumerate(jobs))) if job}
         position = {
@@ -98,7 +98,7 @@ class Arbitration:
         return order
 
 
-def _eviction_order(held: HeldPod) -> tuple[int, ...]:
+def _build_sort_key(held: HeldPod) -> tuple[int, ...]:
     return (*compute_eviction_keys(held.pod, held.kind), -(held.pod.created_at_ms or 0))
 
 

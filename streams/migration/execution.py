@@ -129,9 +129,9 @@ class Execution:
                           f"the reservation on {node} is lost"),
                 reserved=None, target_node=None,
             )  # fmt: skip
-        dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
+        is_dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
         if row.reserved is not None:
-            if not dry:
+            if not is_dry:
                 return row
             rooms.release(row)
             row = lifecycle.advance(row, cause, reserved=None)
@@ -146,8 +146,8 @@ class Execution:
                 reason="Unschedulable", message=text, gate=UNSCHEDULABLE,
             )  # fmt: skip
             return None
-        reserved = None if dry else rooms.reserve(pod, row, node, cause.now_ms)
-        text = f"{'dry run: there is room' if dry else 'room is reserved'} on {node}"
+        reserved = None if is_dry else rooms.reserve(pod, row, node, cause.now_ms)
+        text = f"{'dry run: there is room' if is_dry else 'room is reserved'} on {node}"
         # A migration that waits at a later gate keeps the message of that gate.
         keeps_message = row.gate not in ("", UNSCHEDULABLE)
         row = lifecycle.advance(
@@ -177,8 +177,8 @@ class Execution:
         lifecycle = self.lifecycle
         args = lifecycle.policy.migration
         attempt = row.attempts + 1
-        dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
-        end_ms = min(row.deadline_ms, cause.now_ms + DRY_COMMAND_MS) if dry else row.deadline_ms
+        is_dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
+        end_ms = min(row.deadline_ms, cause.now_ms + DRY_COMMAND_MS) if is_dry else row.deadline_ms
         label = pod.labels.get(EVICT_POLICY_LABEL, "")
         policy = label if label in _POLICIES else args.eviction_policy
         command = compute_command_id(row, attempt)
@@ -189,7 +189,7 @@ class Execution:
             "pod": pod.ref_fields,
             "node": row.source_node,
             "reason": row.cause or f"requested by a {row.trigger}",
-            "dry_run": dry,
+            "dry_run": is_dry,
             "policy": policy,
             "decided_at_ms": cause.now_ms,
             "expires_at_ms": end_ms,
@@ -205,13 +205,13 @@ class Execution:
         }
         lifecycle.budgets.charge(pod)
         lifecycle.messages.append(OutputMessage("eviction-commands", fields))
-        if dry and row.attempts and not row.dry_run:
+        if is_dry and row.attempts and not row.dry_run:
             lifecycle.record_became_dry(row)
-        text = f"{'dry ' if dry else ''}eviction command {attempt} was sent"
+        text = f"{'dry ' if is_dry else ''}eviction command {attempt} was sent"
         row = lifecycle.advance(
             row, cause, build_condition("Eviction", False, cause, "Evicting", text),
-            reason="Evicting", message=text, gate="", attempts=attempt, command_dry=dry,
-            command_id=command, command_expires_at_ms=end_ms, dry_run=dry,
+            reason="Evicting", message=text, gate="", attempts=attempt, command_dry=is_dry,
+            command_id=command, command_expires_at_ms=end_ms, dry_run=is_dry,
         )  # fmt: skip
         lifecycle.record_command(row, replicas)
 

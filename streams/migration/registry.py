@@ -81,6 +81,11 @@ class MigrationGroup:
         """Return all migrations, or those that are moving."""
         return self.uids if include_waiting else self.moving
 
+    def count_others(self, migration_id: str, *, include_waiting: bool) -> int:
+        """Return the number of selected migrations without one."""
+        uids = self.select(include_waiting=include_waiting)
+        return len(uids) - (migration_id in uids)
+
 
 _EMPTY = MigrationGroup()
 

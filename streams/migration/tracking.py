@@ -207,8 +207,8 @@ class Tracking:
         if owner is None or self.lifecycle.registry.find_by_pod(pod.uid) is not None:
             return None
         for row in self.lifecycle.registry.list_by_owner(owner.uid):
-            waits = is_live(row) and row.mode == "ReservationFirst" and row.replacement is None
-            if waits and is_commanded(row) and not row.command_dry and row.pod.uid != pod.uid:
+            is_waiting = is_live(row) and row.mode == "ReservationFirst" and row.replacement is None
+            if is_waiting and is_commanded(row) and not row.command_dry and row.pod.uid != pod.uid:
                 return row
         return None
 

@@ -1,4 +1,4 @@
-"""Figures of all nodes as columns: arrays whose last axis is the node's row.
+"""Figures of all nodes as arrays; the last axis has one row per node.
 
 Rows are in ascending order of node names; nodes without a node-state record have no row. The inventory
 lists the nodes that have changed. `refresh` updates all of them, or a few at a time, so that the work can
@@ -145,7 +145,7 @@ class Columns:
                 source[row] = -1
                 touched[node.name] = None
         old_figures = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
-        before = self.list_arrays()
+        before = self.arrays
         self.nodes = [
             NodeFigures(node.name, self.reading_rules) if old is None else old
             for node, old in zip(nodes, old_figures, strict=True)
@@ -154,13 +154,14 @@ class Columns:
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
         self._allocate(len(nodes))
         is_old = source >= 0
-        for new, old_array in zip(self.list_arrays(), before, strict=True):
+        for new, old_array in zip(self.arrays, before, strict=True):
             new[..., is_old] = old_array[..., source[is_old]]
         self.affinity.relayout(source)
         self.taints.relayout(source)
         self.free.relayout(source)
 
-    def list_arrays(self) -> tuple[IntArray | BoolArray | NDArray[np.object_], ...]:
+    @property
+    def arrays(self) -> tuple[IntArray | BoolArray | NDArray[np.object_], ...]:
         return (
             self.capacity,
             self.usage,

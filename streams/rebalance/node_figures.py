@@ -86,7 +86,7 @@ class NodeFigures:
 
     @property
     def in_metric(self) -> list[bool]:
-        """Whether the metric has each pod, perhaps with other resources only."""
+        """Whether each pod is in the metric, even if it lacks some resources there."""
         return self._read_pods()[1]
 
     def refresh(self, node: Node) -> bool:
@@ -141,7 +141,7 @@ class NodeFigures:
         if rules.known_usage_only:
             self._use_node_usage(metric, usage, prod, [pod.usage for pod in node.gone])
         if rules.unknown_without_capacity and 0 in self.capacity:
-            # A node cannot use a resource that it does not have, so such a value is no measurement.
+            # A node cannot use a resource that it does not have, so the value is not a measurement.
             self.known = tuple(
                 known and (bool(capacity) or not amount)
                 for known, capacity, amount in zip(self.known, self.capacity, usage, strict=True)
@@ -197,15 +197,15 @@ class NodeFigures:
             name in system or name == "pods" for name in reading_rules.resources
         ):
             return
-        usages = [part.usage for part in metric.pods]
-        usages += [part.usage for part in metric.host_applications]
+        usages = [pod.usage for pod in metric.pods]
+        usages += [host.usage for host in metric.host_applications]
         known = []
         for index, name in enumerate(reading_rules.resources):
             if lacks_pods and name in node_usage and name != "pods" and any(self.pods.prod):
                 prod[index] = max(0, usage[index] - system.get(name, 0))
             is_measured = (
                 name in node_usage
-                or any(name in part for part in usages)
+                or any(name in item for item in usages)
                 or (name in system and not lacks_pods)
             )
             known.append(is_measured or name == "pods" or not self.capacity[index])
@@ -239,7 +239,7 @@ def _sum_live_usage(
 def _sum_rows(
     rows: Sequence[Amounts], index_of: Mapping[str, int], resources: tuple[str, ...]
 ) -> list[int]:
-    """Return the sums of rows, converted to `resources`; limits are those of `_sum_resource`."""
+    """Return the sums of rows, converted to `resources` and limited like those of `_sum_resource`."""
     if not rows:
         return [0] * len(resources)
     sums = list(map(sum, zip(*rows, strict=True)))

@@ -70,8 +70,7 @@ class Verdict(NamedTuple):
 
     pod: Pod
     gate: str
-    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured, uninvolved,
-    gate, fit, room; empty if the pod leaves."""
+    """The first gate that stopped the pod; empty if the pod leaves."""
     message: str = ""
     """The text of the gate, with numbers."""
     target: str | None = None
@@ -119,7 +118,7 @@ class HotNodeOutcome:
             self.pods.append(verdict)
 
 
-def _find(names: Sequence[str], name: str) -> int | None:
+def _find_position(names: Sequence[str], name: str) -> int | None:
     """Return the position of a name in ascending names."""
     position = bisect_left(names, name)
     return position if position < len(names) and names[position] == name else None
@@ -152,7 +151,7 @@ class PoolReadings:
 
     def find_position(self, name: str) -> int | None:
         """Return the position of a node; None if it is not measured."""
-        return _find(self.names, name)
+        return _find_position(self.names, name)
 
     def find_readings(self, name: str, phase: Phase) -> NodeReadings | None:
         """Return the readings of a node; None if it is not measured."""
@@ -208,8 +207,9 @@ class PoolOutcome:
     readings: PoolReadings | None = None
     """None with `compat: koordinator`, where migrations off nodes that have cooled go on."""
 
-    def count_classes(self) -> dict[str, int]:
-        """Return the number of nodes by class."""
+    @property
+    def class_counts(self) -> dict[str, int]:
+        """Number of nodes by class."""
         counts = np.bincount(self.codes, minlength=len(CLASSES)).tolist()
         return dict(zip(CLASSES, counts, strict=True))
 
@@ -221,10 +221,11 @@ class PoolOutcome:
 
     def get_class(self, node: str) -> NodeClass | None:
         """Return the class of a node; None if it is not in the pool."""
-        position = _find(self.names, node)
+        position = _find_position(self.names, node)
         return None if position is None else CLASSES[int(self.codes[position])]
 
-    def get_classes(self) -> dict[str, NodeClass]:
+    @property
+    def classes(self) -> dict[str, NodeClass]:
         return {
             name: CLASSES[code] for name, code in zip(self.names, self.codes.tolist(), strict=True)
         }

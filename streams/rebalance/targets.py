@@ -28,7 +28,7 @@ from streams.stage.arrays import BoolArray, FloatArray, IntArray
 
 
 class PodGroup:
-    """Pods with the same requests that the same targets accept."""
+    """Pods with equal requests and the same eligible targets."""
 
     def __init__(self, mask: BoolArray, requests: Sequence[tuple[int, IntArray]]) -> None:
         """`requests` has the requested amount and the free amounts of the targets, per resource."""
@@ -80,7 +80,7 @@ class Fit:
         self._groups: dict[tuple[Phase, int, int, int, int], PodGroup] = {}
         self._units = 0
         self._kept_alive: list[HeldPod] = []
-        """Keeps the objects alive whose ids are in the keys of `_groups`."""
+        """Pods that are kept alive, because keys of `_groups` have ids of their objects."""
 
     def find_group(self, held: HeldPod, phase: Phase) -> PodGroup:
         """Return the group of a pod. The key has identities of objects that pods of one kind share."""

@@ -136,7 +136,5 @@ def _answer(outcome: RoundOutcome, evicted: list[Candidate]) -> Json:
         ]
     }
     if outcome.pools:
-        result["pools"] = [
-            {"name": pool.name, "nodes": pool.get_classes()} for pool in outcome.pools
-        ]
+        result["pools"] = [{"name": pool.name, "nodes": pool.classes} for pool in outcome.pools]
     return result

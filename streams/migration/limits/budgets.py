@@ -22,7 +22,7 @@ _FREE_PHASES = ("Pending", "Succeeded", "Failed")
 #: Most budgets of a cluster.
 BUDGETS_MAX = 100_000
 
-Key = tuple[str, str]
+BudgetKey = tuple[str, str]
 
 
 def count_left(row: DisruptionBudgetRow) -> int:
@@ -43,7 +43,7 @@ def describe_budget(row: DisruptionBudgetRow) -> str:
     return f"{text}; eviction commands use {used}" if used else text
 
 
-class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
+class Budgets(TrackedRows[BudgetKey, DisruptionBudgetRow]):
     """The disruption budgets of a cluster, by namespace and name."""
 
     def __init__(self, cluster: str) -> None:
@@ -54,7 +54,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self._selectors: dict[str, BudgetIndex] = {}
         """Selectors by namespace."""
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX)
-        self._charged: dict[str, dict[Key, None]] = {}
+        self._charged: dict[str, dict[BudgetKey, None]] = {}
         """Charged budgets by uid of the pod, until the pod is gone."""
         self.version = 0
         """Grows whenever a selector changes."""
@@ -84,7 +84,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """Remove budgets that a full list lacks, if the list has budgets or is `complete` in budgets."""
+        """Remove budgets that a full list lacks, if the list has budgets or is `complete` in them."""
         rows = [row for by_name in self._named.values() for row in by_name.values()]
         if not complete and not any(row.budget.list_id == list_id for row in rows):
             return
@@ -166,7 +166,7 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
             index.put(row.budget.name, row.budget.selector)
         self.set(key, row)
 
-    def _remove(self, key: Key, row: DisruptionBudgetRow) -> None:
+    def _remove(self, key: BudgetKey, row: DisruptionBudgetRow) -> None:
         namespace, name = key
         by_name = self._named[namespace]
         del by_name[name]

@@ -43,36 +43,33 @@ class ConcurrencyLimits:
     ) -> Gate | None:
         """Return the gate of the first limit that the move of a pod would exceed; None if there is none.
 
-        The migration of the pod itself does not count. With `include_waiting`, migrations that wait for arbitration
-        count.
+        The pod's migration does not count. With `include_waiting`, migrations that wait for arbitration count.
         """
         args, registry = self.args, self.registry
         migration = registry.find_by_pod(pod.uid)
-        under_way = len(registry) if include_waiting else registry.moving
-        under_way -= migration is not None and (include_waiting or is_moving(migration))
+        total = len(registry) if include_waiting else registry.moving
+        total -= migration is not None and (include_waiting or is_moving(migration))
         own_migration_id = "" if migration is None else migration.migration_id
         group = registry.get_node_group(node)
-
-        def others(group: MigrationGroup) -> int:
-            counted = group.select(include_waiting=include_waiting)
-            return len(counted) - (own_migration_id in counted)
-
+        namespace_group = registry.get_namespace_group(pod.namespace)
+        per_node = group.count_others(own_migration_id, include_waiting=include_waiting)
+        per_node -= self._count_overdue(group, include_waiting=include_waiting)
+        per_namespace = namespace_group.count_others(
+            own_migration_id, include_waiting=include_waiting
+        )
         counts = (
-            ("MaxMigratingGlobally", args.max_migrating_globally, under_way, "in the cluster"),
-            ("MaxMigratingPerNode", args.max_migrating_per_node,
-             others(group) - self._count_overdue(group, include_waiting=include_waiting), f"from node {node}"),
+            ("MaxMigratingGlobally", args.max_migrating_globally, total, "in the cluster"),
+            ("MaxMigratingPerNode", args.max_migrating_per_node, per_node, f"from node {node}"),
             ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
-             others(registry.get_namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
+             per_namespace, f"in namespace {pod.namespace}"),
         )  # fmt: skip
         for name, limit, count, where in counts:
             if limit and count >= limit and name not in self._skipped:
-                text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
+                text = f"{count} migrations are under way {where}; {_convert_to_argument(name)} is {limit}"
                 return Gate(name, text, _SCOPES.get(name, "pod"))
-        return (
-            None
-            if replicas is None
-            else self._check_workload(own_migration_id, replicas, include_waiting)
-        )
+        if replicas is None:
+            return None
+        return self._check_workload(own_migration_id, replicas, include_waiting)
 
     def _count_overdue(self, group: MigrationGroup, *, include_waiting: bool) -> int:
         # Pods that do not terminate must not keep their node hot.
@@ -88,8 +85,7 @@ class ConcurrencyLimits:
         self, own_migration_id: str, replicas: Replicas, include_waiting: bool
     ) -> Gate | None:
         group = self.registry.get_owner_group(replicas.owner)
-        counted = group.select(include_waiting=include_waiting)
-        count = len(counted) - (own_migration_id in counted)
+        count = group.count_others(own_migration_id, include_waiting=include_waiting)
         most = resolve_limit(self.args.max_migrating_per_workload, replicas.count)
         if count >= most and "MaxMigratingPerWorkload" not in self._skipped:
             text = f"{count} migrations of {replicas} are under way; {most} may be"
@@ -160,5 +156,5 @@ _SCOPES: dict[str, Scope] = {
 }
 
 
-def _argument(gate: str) -> str:
+def _convert_to_argument(gate: str) -> str:
     return gate[0].lower() + gate[1:]

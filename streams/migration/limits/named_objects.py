@@ -49,7 +49,7 @@ class NamedRows(TrackedRows[str, R], Generic[S, R]):
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """Remove objects that a full list lacks, if it has some or is `complete` in the kind."""
+        """Remove objects that a full list lacks, if the list has such objects or is `complete` in them."""
         if not complete and not any(row.state.list_id == list_id for row in self.rows.values()):
             return
         for name, row in list(self.rows.items()):

@@ -52,7 +52,7 @@ def convert_per_second(tokens: float, burst: int) -> Rate:
     return Rate(max(per_ms, Fraction(1, PARTS_MAX)), max(1, burst))
 
 
-def compute_rate(tokens: int, duration_ms: int, burst: int) -> Rate:
+def build_rate(tokens: int, duration_ms: int, burst: int) -> Rate:
     return Rate(Fraction(tokens, duration_ms), max(1, burst))
 
 
@@ -90,8 +90,8 @@ def build_full_bucket(rate: Rate, now_ms: int) -> Bucket:
 
 
 #: Scope of a bucket ("cluster", or a key of objectLimiters) and name within the scope.
-Key = tuple[str, str]
-CLUSTER_KEY: Key = ("cluster", "")
+BucketKey = tuple[str, str]
+CLUSTER_KEY: BucketKey = ("cluster", "")
 #: A tick may send the commands of at most this time, so that few commands are sent after an outage.
 QPS_SPREAD_MS = 1_000
 
@@ -99,7 +99,7 @@ QPS_SPREAD_MS = 1_000
 class _Limit(NamedTuple):
     """A limit of objectLimiters that applies to a pod."""
 
-    key: Key
+    key: BucketKey
     rate: Rate
     subject: str
     """Workload or namespace, such as "namespace default"."""
@@ -107,7 +107,7 @@ class _Limit(NamedTuple):
     """Migrations that take tokens of the same bucket."""
 
 
-class Limiters(TrackedRows[Key, Bucket]):
+class Limiters(TrackedRows[BucketKey, Bucket]):
     """The token buckets of a cluster; full buckets have no row."""
 
     def __init__(self, cluster: str, inventory: Inventory, registry: Registry) -> None:
@@ -181,7 +181,7 @@ class Limiters(TrackedRows[Key, Bucket]):
         if limiter is not None and limiter.duration_ms and replicas is not None:
             value = limiter.max_migrating
             value = self.args.max_migrating_per_workload if value is None else value
-            rate = compute_rate(
+            rate = build_rate(
                 resolve_limit(value, replicas.count), limiter.duration_ms, max(1, limiter.burst)
             )
             migrations = self.registry.get_owner_group(replicas.owner)
@@ -190,7 +190,7 @@ class Limiters(TrackedRows[Key, Bucket]):
         # Upstream reads a percentage as 0 here, and 0 is off.
         value = limiter.max_migrating if limiter is not None else None
         if limiter is not None and limiter.duration_ms and isinstance(value, int) and value:
-            rate = compute_rate(value, limiter.duration_ms, max(1, limiter.burst))
+            rate = build_rate(value, limiter.duration_ms, max(1, limiter.burst))
             migrations = self.registry.get_namespace_group(pod.namespace)
             subject = f"namespace {pod.namespace}"
             limits.append(_Limit(("namespace", pod.namespace), rate, subject, migrations))
@@ -198,11 +198,11 @@ class Limiters(TrackedRows[Key, Bucket]):
 
     # --- buckets --------------------------------------------------------------------------------
 
-    def _get_bucket(self, key: Key, rate: Rate, now_ms: int) -> Bucket:
+    def _get_bucket(self, key: BucketKey, rate: Rate, now_ms: int) -> Bucket:
         bucket = self.rows.get(key)
         return build_full_bucket(rate, now_ms) if bucket is None else bucket.fill(rate, now_ms)
 
-    def _spend(self, key: Key, rate: Rate, now_ms: int) -> None:
+    def _spend(self, key: BucketKey, rate: Rate, now_ms: int) -> None:
         self.set(key, self._get_bucket(key, rate, now_ms).take_token())
 
     def drop_full(self, now_ms: int) -> None:
@@ -218,7 +218,7 @@ class Limiters(TrackedRows[Key, Bucket]):
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def build_row(self, key: Key) -> EvictionLimiterRow | None:
+    def build_row(self, key: BucketKey) -> EvictionLimiterRow | None:
         bucket = self.rows.get(key)
         if bucket is None:
             return None

@@ -50,7 +50,7 @@ class Replicas:
         if self.evictions_allowed is None or moving < self.evictions_allowed:
             return None
         if self.inferred:
-            return f"an eviction may count as a failure of {self.name}, which is unknown: send workloads"
+            return f"an eviction may count as a failure of {self.name}, which was not reported; send workloads"
         text = f"an eviction counts as a failure of {self.name}"
         if not self.evictions_allowed:
             return f"{text}, which allows none (backoffLimit, restartPolicy, podFailurePolicy)"
@@ -96,7 +96,7 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """Remove workloads that a full list lacks, if it has some or is `complete` in workloads."""
+        """Remove workloads that a full list lacks, if the list has workloads or is `complete` in them."""
         if not complete and not any(row.workload.list_id == list_id for row in self.rows.values()):
             return
         removed = [

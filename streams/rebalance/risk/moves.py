@@ -1,4 +1,4 @@
-"""Moves by risk: the pod whose move lowers the sum of the nodes' costs most leaves first.
+"""Moves by risk: plans the moves that lower the sum of the nodes' costs most.
 
 A node's cost is the probability that it is hot plus its expected excess (`nodes`). A move decreases the cost
 of its source, and increases the cost of its target:
@@ -86,8 +86,8 @@ class _Round:
         self.can_receive: BoolArray = columns.schedulable[self.rows].copy()
         """Mask of the nodes that may get pods, shape (nodes,)."""
         self.can_receive[cooling] = False
-        everywhere = np.ones(self.rows.size, dtype=np.bool_)
-        self.fit = Fit(columns, self.rows, {"node": everywhere})
+        all_nodes = np.ones(self.rows.size, dtype=np.bool_)
+        self.fit = Fit(columns, self.rows, {"node": all_nodes})
         self.targets: set[int] = set()
         """Positions of the targets of planned moves."""
         self._include_earlier_moves()
@@ -185,8 +185,8 @@ class _Round:
             if not figures.pods.bound[index]:
                 continue
             pod = RiskPod(held, position, node.statistics.compute_pod_figures(held))
-            leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
-            if leaves and not is_overdue(held.pod, self.inputs.now_ms):
+            is_leaving = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
+            if is_leaving and not is_overdue(held.pod, self.inputs.now_ms):
                 self.risk.remove_pod(position, pod.figures)
             else:
                 staying.append(pod)
@@ -234,12 +234,12 @@ class _Round:
         return gate is None
 
     def _compare(self, pod: RiskPod) -> None:
-        """Find the best target of a pod, or record what stops it."""
+        """Find the best target of a pod, or record the gate that stops it."""
         if not self._can_leave(pod):
             return
         self.comparisons_left -= 1
         allowed = self._find_targets(pod)
-        # A unit costs as much as a comparison, and placement has to rank the nodes for such a kind, too.
+        # A unit costs as much as a comparison. Placement has to rank the nodes for the pod, too.
         self.comparisons_left -= 2 * self.fit.take_units()
         excess = self.risk.compute_excess(pod.figures)
         if not allowed.any():

@@ -93,7 +93,7 @@ class RiskResults:
         """Record the gate that stops a pod; `costs` are those of the move to the best target."""
         name = None if target is None else self._readings.names[target]
         self.hot[pod.source].note(
-            Verdict(pod.held.pod, gate.name, gate.text, name, self._usage(pod), costs)
+            Verdict(pod.held.pod, gate.name, gate.text, name, self._get_usage(pod), costs)
         )
 
     def build_candidate(self, pod: RiskPod, target: int, costs: Costs) -> Candidate:
@@ -105,7 +105,7 @@ class RiskResults:
             phase="node",
             reason=_describe_gain(costs, name),
             target=name,
-            usage=self._usage(pod),
+            usage=self._get_usage(pod),
             source_hot=self._readings.get_readings(pod.source, "node").is_hot,
         )
 
@@ -115,7 +115,7 @@ class RiskResults:
             Verdict(pod.held.pod, "", "", candidate.target, candidate.usage, costs)
         )
 
-    def _usage(self, pod: RiskPod) -> dict[str, int]:
+    def _get_usage(self, pod: RiskPod) -> dict[str, int]:
         """Return the expected usage of a pod, at most `INT64_MAX`."""
         return {
             name: min(max(0, int(mean)), INT64_MAX)

@@ -80,13 +80,13 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
     def count_hot(self, node: str, pool: Pool, phase: Phase, now_ms: int) -> tuple[bool, int]:
         """Count a hot round; return whether the node is abnormal, and its number of hot rounds."""
         condition = pool.condition
-        counter = self._get_fresh(node, self._counter_key(pool, phase), now_ms)
+        counter = self._get_fresh(node, self._build_key(pool, phase), now_ms)
         if not self._consecutive and condition.consecutive_abnormalities == 1:
             return True, 1 if counter is None else counter.hot + 1
         if counter is None:
             index = None if self._consecutive else pool.index
             counter = NodeCounter(pool.name, index, condition)
-            self.rows.setdefault(node, {})[self._counter_key(pool, phase)] = counter
+            self.rows.setdefault(node, {})[self._build_key(pool, phase)] = counter
         self.changed[node] = None
         counter.counted_ms = now_ms
         self._expire(counter, now_ms)
@@ -101,7 +101,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
 
     def count_calm(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
         """Count a calm round of nodes that have a counter, by loadstream's rules."""
-        key = self._counter_key(pool, phase)
+        key = self._build_key(pool, phase)
         for node in nodes:
             counter = self._get_fresh(node, key, now_ms)
             if counter is None:
@@ -115,7 +115,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
     def count_evictions(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
         """Count a round that evicted pods of the nodes, by Koordinator's rules (B3.4)."""
         for node in () if self._consecutive else nodes:
-            counter = self._get_fresh(node, self._counter_key(pool, phase), now_ms)
+            counter = self._get_fresh(node, self._build_key(pool, phase), now_ms)
             if counter is None:
                 continue
             self.changed[node] = None
@@ -129,7 +129,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         """End the abnormal state of a node that is not hot, by Koordinator's rules."""
         if self._consecutive:
             return
-        counter = self._get_fresh(node, self._counter_key(pool, phase), now_ms)
+        counter = self._get_fresh(node, self._build_key(pool, phase), now_ms)
         if counter is not None and counter.since_ms is not None:
             counter.set_abnormal(None)
             self.changed[node] = None
@@ -138,7 +138,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         """Return nodes that have a counter of a pool and phase, by loadstream's rules."""
         if not self._consecutive:
             return []
-        key = self._counter_key(pool, phase)
+        key = self._build_key(pool, phase)
         return [node for node, counters in self.rows.items() if key in counters]
 
     def list_abnormal(self, pool: Pool) -> list[str]:
@@ -172,7 +172,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             return f"hot for {rounds} of {needed} rounds in a row"
         return f"hot in {rounds} rounds; more than {needed} are needed"
 
-    def _counter_key(self, pool: Pool, phase: Phase) -> CounterKey:
+    def _build_key(self, pool: Pool, phase: Phase) -> CounterKey:
         return (pool.name if self._consecutive else "", phase)
 
     def _expire(self, counter: NodeCounter, now_ms: int) -> None:

@@ -56,11 +56,11 @@ class Evictions:
             "prod": np.isin(pool.codes[targets], (PROD_LOW, BOTH_LOW)),
         }
         """Targets of each phase, shape (targets,)."""
-        expected = nodes.pending[:, targets] if differences.planned_targets else 0
-        self.room = limits.high[:, targets] - nodes.usage[:, targets] - expected
+        pending = nodes.pending[:, targets] if differences.planned_targets else 0
+        self.room = limits.high[:, targets] - nodes.usage[:, targets] - pending
         self.prod_room = None
         if limits.prod_high is not None:
-            prod_used = nodes.prod_usage[:, targets] + expected
+            prod_used = nodes.prod_usage[:, targets] + pending
             self.prod_room = limits.prod_high[:, targets] - prod_used
         limited = [name in pool.thresholds.high for name in nodes.resources]
         self.names = self.inputs.columns.names[nodes.rows[targets]]
@@ -245,14 +245,14 @@ class _HotNodeCheck:
             return Gate("unmeasured", "the pod's usage is unknown")
         targets = self.evictions.targets
         group = self.evictions.fit.find_group(self.pods.held[index], phase)
-        amounts, prod = self._measured_amounts(index), self.pods.prod[index]
+        amounts, prod = self._get_measured_amounts(index), self.pods.prod[index]
         target = targets.find_target(amounts, group, phase, prod=prod)
         if target is None:
             return Gate("fit", f"none of {len(self.evictions.names)} targets accepts the pod")
         targets.use_room(target, amounts, group, phase, prod=prod)
         return None
 
-    def _measured_amounts(self, index: int) -> list[int]:
+    def _get_measured_amounts(self, index: int) -> list[int]:
         """Return the usage of a pod; nodeFit ignores the number of pods (B5.9)."""
         return [max(0, amount) for amount in self.pods.used[index].tolist()]
 

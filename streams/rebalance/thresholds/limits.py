@@ -150,15 +150,15 @@ def convert_to_percentages(
         return thresholds
     means = compute_mean_percentages(nodes, nodes.usage, differences)
     prod_means = compute_mean_percentages(nodes, nodes.prod_usage, differences)
-    measured = bool(nodes.rows.size)
+    is_measured = bool(nodes.rows.size)
     texts = "; ".join(
-        (f"{name} {mean:.1f}%" if measured else name)
+        (f"{name} {mean:.1f}%" if is_measured else name)
         + f" -{thresholds.low.get(name, 0):g} +{thresholds.high[name]:g}"
         for name, mean in zip(nodes.resources, means, strict=True)
         if name in thresholds.high
     )
     prefix = "" if thresholds.source == "policy" else f"{thresholds.source}; "
-    if not measured:
+    if not is_measured:
         # Without a mean there are no limits.
         source = f"{prefix}distances from the mean, but no node of the pool is measured: {texts}"
         return PoolThresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
@@ -196,8 +196,8 @@ def classify(nodes: PoolNodes, limits: UsageLimits) -> IntArray:
         return codes
     prod_high = (nodes.prod_usage > limits.prod_high).any(axis=0)
     prod_low = (nodes.prod_usage <= limits.prod_low).all(axis=0) & nodes.schedulable
-    may_change = low | ~high
-    codes[may_change & prod_low] = PROD_LOW
+    by_prod = low | ~high
+    codes[by_prod & prod_low] = PROD_LOW
     codes[low & prod_low] = BOTH_LOW
-    codes[may_change & prod_high] = PROD_HIGH
+    codes[by_prod & prod_high] = PROD_HIGH
     return codes

@@ -77,7 +77,7 @@ def compute_pod_scores(
         used: usage or `UNMEASURED`, shape (pods, resources).
         excess: usage of the pod's node above each limit, shape (pods, resources) or (resources,).
         weights: shape (resources,).
-        in_metric: whether the metric has each pod, perhaps with other resources only.
+        in_metric: whether each pod is in the metric.
     """
     over = excess > 0
     measured = used != UNMEASURED
@@ -128,7 +128,7 @@ class HotPods:
         self.amounts: list[list[int]] = amounts[:, column_indexes].tolist()
         """Usage that the move of each pod removes from its node."""
         self.in_metric: list[bool] = []
-        """Whether the metric has each pod, perhaps with other resources only."""
+        """Whether each pod is in the metric, even if it lacks some resources there."""
         self.held: list[HeldPod] = []
         self.prod: list[bool] = []
         self.bound: list[bool] = []

@@ -26,13 +26,10 @@ from tests.streams.builders import (
 from tests.streams.world import World, world_with_pods
 
 
-def protections(document: str = "") -> Protections:
-    return Protections(read_policy(document), NamespaceRows("c"), PriorityClasses("c"))
-
-
 def verdict(document: str = "", **fields: Any) -> str | None:
     """The static verdict on a replica on a node."""
-    return protections(document).explain_uncached(replica("a", **{"node": "node-1", **fields}))
+    protections = Protections(read_policy(document), NamespaceRows("c"), PriorityClasses("c"))
+    return protections.explain_uncached(replica("a", **{"node": "node-1", **fields}))
 
 
 DAEMON = controlled_by("agent", kind="DaemonSet")
@@ -132,7 +129,6 @@ def test_the_evict_annotation_lifts_every_protection_except_termination() -> Non
         assert verdict(annotations=INSIST, **fields) is None
     assert verdict(annotations=INSIST | NEVER) is None
     assert verdict(annotations=INSIST, deleting_at_ms=at(0)) == "the pod is terminating"
-    assert protections().has_evict_annotation(replica("a", annotations=INSIST))
 
 
 def test_an_evict_annotation_with_the_value_false_lifts_no_protection() -> None:
@@ -144,7 +140,7 @@ def test_a_pod_stays_if_its_eviction_would_make_its_job_fail() -> None:
     pods = [(replica(uid, "import", kind="Job"), "node-1") for uid in "abc"]
     world = world_with_pods(migration_policy(), *pods)
     assert world.propose("a") == (
-        "an eviction may count as a failure of Job default/import, which is unknown: send workloads"
+        "an eviction may count as a failure of Job default/import, which was not reported; send workloads"
     )
     world.send(workload("import", 3, evictions_allowed=0))
     assert world.propose("a") == (

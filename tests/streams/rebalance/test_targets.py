@@ -141,7 +141,7 @@ def test_a_pod_moves_only_to_targets_of_its_own_phase(
         labels = {"koordinator.sh/priority-class": of_class}
         world.pod(f"of-{name}", name, used, labels=labels)
     assert world.round() == []
-    assert world.pool.count_classes()[other_is] == 1
+    assert world.pool.class_counts[other_is] == 1
     verdict = world.hot("hot").pods[0]
     assert (verdict.gate, verdict.message) == (
         "fit", f"no node is below all low thresholds of {whose}"

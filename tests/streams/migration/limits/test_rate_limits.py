@@ -9,20 +9,18 @@ from streams.migration.limits.rate_limits import (
     Bucket,
     Rate,
     build_full_bucket,
-    compute_rate,
+    build_rate,
     convert_per_second,
 )
 
 RATES = st.one_of(
     st.builds(convert_per_second, st.sampled_from((0.1, 0.5, 2.5, 3.3, 10.0)), st.integers(1, 4)),
-    st.builds(
-        compute_rate, st.integers(1, 7), st.sampled_from((1, 999, 300_000)), st.integers(1, 4)
-    ),
+    st.builds(build_rate, st.integers(1, 7), st.sampled_from((1, 999, 300_000)), st.integers(1, 4)),
 )
 
 
 def test_a_bucket_returns_the_time_of_its_next_token() -> None:
-    rate = compute_rate(3, 10_000, 1)
+    rate = build_rate(3, 10_000, 1)
     empty = build_full_bucket(rate, 0).take_token()
     assert empty.compute_wait_ms(rate) == 3_334
     assert empty.fill(rate, 3_333).tokens == 0
@@ -31,7 +29,7 @@ def test_a_bucket_returns_the_time_of_its_next_token() -> None:
 
 def test_another_rate_keeps_the_part_of_a_token_rounded_down() -> None:
     half = Bucket(0, 5, 10, 0)
-    rate = compute_rate(1, 3, 2)
+    rate = build_rate(1, 3, 2)
     assert half.fill(rate, 0) == Bucket(0, 1, 3, 0)
 
 

@@ -86,7 +86,7 @@ def test_filled_defaults_survive_a_restart() -> None:
         if restarts:
             world.restart()
         world.round()
-        classes.append(world.pool.get_classes())
+        classes.append(world.pool.classes)
     assert classes[0] == classes[1] == {"n": "prodHigh"}
 
 
@@ -117,7 +117,7 @@ rebalance:
         world.node("n")
         world.pod("prod", "n", 20, priority=9_500)
         world.round()
-        assert world.pool.get_classes() == {"n": expected}
+        assert world.pool.classes == {"n": expected}
 
 
 def test_the_number_of_pods_counts_where_it_has_a_weight() -> None:

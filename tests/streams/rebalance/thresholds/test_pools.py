@@ -50,7 +50,7 @@ def test_a_node_without_a_fresh_metric_is_skipped() -> None:
     world.stale.add("hot")
     outcomes = [bool(world.round()) for _ in range(3)]
     assert outcomes == [True, True, False]
-    assert world.pool.get_classes()["hot"] == "skipped"
+    assert world.pool.classes["hot"] == "skipped"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ rebalance:
     world.pod("b", "hot", usage={"cpu": 4_500, **uses})
     world.pod("c", "calm", usage={"cpu": 100, **uses})
     assert world.round() == []
-    assert world.pool.get_classes() == {"hot": "high", "calm": "normal"}
+    assert world.pool.classes == {"hot": "high", "calm": "normal"}
     hot = world.hot("hot")
     assert hot.usage == {"cpu": 9_000}
 

@@ -106,9 +106,7 @@ def content(outcome: RoundOutcome) -> list[Any]:
     """The content of a round's outcome."""
     pools: list[Any] = []
     for pool in outcome.pools:
-        pools.append(
-            (pool.name, pool.thresholds, pool.get_classes(), pool.end_reason, pool.targets)
-        )
+        pools.append((pool.name, pool.thresholds, pool.classes, pool.end_reason, pool.targets))
         pools += [
             (hot.name, hot.phase, hot.rounds, hot.abnormal, hot.end_reason, hot.gates,
              [(pod.pod.uid, pod.gate, pod.message, pod.target) for pod in hot.pods])
@@ -221,9 +219,7 @@ def test_updated_columns_equal_new_ones(cluster: RoundInputs, data: st.DataObjec
         world.inventory.touched.update(dict.fromkeys(world.inventory.nodes))
         columns = fresh.balancer.columns
         columns.refresh(world.inventory)
-        for mine, theirs in zip(
-            world.balancer.columns.list_arrays(), columns.list_arrays(), strict=True
-        ):
+        for mine, theirs in zip(world.balancer.columns.arrays, columns.arrays, strict=True):
             assert mine.tolist() == theirs.tolist()
 
 
@@ -256,7 +252,7 @@ def test_a_metric_that_lacks_parts_of_a_node_does_not_make_it_a_target(
     sent = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, **metric)
     world.inventory.apply_metric(sent)
     world.round()
-    assert world.pool.get_classes()["n"] == expected
+    assert world.pool.get_class("n") == expected
 
 
 def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while_that_contains_it() -> (
@@ -277,16 +273,16 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
         world.pod(name, "n", None)
     send(8_000, _used("a", 3_000), _used("b", 2_500), _used("c", 2_000))
     world.round()
-    assert world.pool.get_classes()["n"] == "high"
+    assert world.pool.get_class("n") == "high"
     world.gone("a")
     send(7_600, _used("b", 2_500), _used("c", 2_000))
     world.round()
-    assert world.pool.get_classes()["n"] == "normal"
+    assert world.pool.get_class("n") == "normal"
     world.now_ms += 300_000
     # Now an unknown pod has this usage.
     send(8_000, _used("b", 2_500), _used("c", 2_000))
     world.round()
-    assert world.pool.get_classes()["n"] == "high"
+    assert world.pool.get_class("n") == "high"
 
 
 def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:
@@ -308,4 +304,4 @@ rebalance:
     )
     world.inventory.apply_metric(metric)
     world.round()
-    assert world.pool.get_classes() == {"n": "prodHigh"}
+    assert world.pool.classes == {"n": "prodHigh"}
