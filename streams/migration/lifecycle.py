@@ -51,7 +51,7 @@ TTL_MAX_MS = 7 * 86_400_000
 
 
 def migration_id(cause: Cause, uid: str) -> str:
-    return f"m-{cause.decision_id(uid)}"
+    return f"m-{cause.build_decision_id(uid)}"
 
 
 def command_id(row: MigrationRow, attempt: int) -> str:

@@ -193,7 +193,7 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
         "placement-decisions",
         {
             "schema_version": 1,
-            "decision_id": cause.decision_id(pod.uid),
+            "decision_id": cause.build_decision_id(pod.uid),
             "cluster": cause.cluster,
             "pod": pod.ref_fields,
             "outcome": outcome,
