@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from streams.worker.partitions import Partitions
 from streams.worker.store.pipeline import Pipeline
 
-#: Longest time without progress while there is work and brokers answer, and of a blocked event loop.
+#: Longest time without progress (while there is work and brokers answer), or with a blocked event loop.
 PROGRESS_MAX_S = 120.0
 #: Longest time since the last answer of a broker. `Observer` sends a request every few seconds.
 BROKER_SILENCE_MAX_S = 20.0

@@ -53,117 +53,117 @@ class Metrics:
         self._create_histograms()
         self._create_gauges()
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+    def _add_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+    def _add_histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(
             f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=self.registry
         )
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+    def _add_gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
 
     def _create_counters(self) -> None:
-        self._records = self._counter("records", "Input records.", "topic")
-        self._results = self._counter(
+        self._records = self._add_counter("records", "Input records.", "topic")
+        self._results = self._add_counter(
             "results",
             "Input records by result, such as `applied` or `refused`. `zero_points` are pods without memory usage in "
             "a sample, which are left out.",
             "result",
         )
-        self._outputs = self._counter(
+        self._outputs = self._add_counter(
             "outputs", "Records published, without dead letters.", "topic"
         )
-        self._decisions = self._counter(
+        self._decisions = self._add_counter(
             "decisions",
             "Placement decisions by outcome and reason. Reason of `waiting`: the filter that refused most nodes, or `postponed` if no filter refused a node. Reason of `refused`: `unplaceable`. Reason of `withdrawn`: `rejected` if the kubelet rejected a bound pod. Otherwise `none`.",
             "outcome",
             "reason",
         )
-        self._rounds = self._counter(
+        self._rounds = self._add_counter(
             "rebalance_rounds",
             "Rounds by result: `moves`, `hot` (hot nodes, no move), `calm`, `stopped` (paused).",
             "result",
         )
-        self._commands = self._counter(
+        self._commands = self._add_counter(
             "eviction_commands",
             "Eviction commands by trigger (`rebalance`, `request`, `drain`) and mode (`observe`: marked dry).",
             "cluster",
             "trigger",
             "mode",
         )
-        self._migrations = self._counter(
+        self._migrations = self._add_counter(
             "migrations_ended", "Migrations that have ended.", "cluster", "phase", "reason"
         )
-        self._moves = self._counter(
+        self._moves = self._add_counter(
             "move_outcomes",
             "Ended moves: `all`, and moves with `source_hot_after`, `target_hot_after`, `returned` or `moved_again`.",
             "cluster",
             "outcome",
         )
-        self._dead = self._counter(
+        self._dead = self._add_counter(
             "dead_letters",
             "Records that could not be read or were refused, by source topic.",
             "topic",
             "category",
         )
-        self._rows = self._counter("table_rows", "Changed table rows.", "table")
-        self._healed = self._counter(
+        self._rows = self._add_counter("table_rows", "Changed table rows.", "table")
+        self._healed = self._add_counter(
             "healed_records",
             "Records that the worker read because Faust did not deliver them.",
             "topic",
         )
-        self._ahead = self._counter(
+        self._ahead = self._add_counter(
             "records_read_ahead",
             "Records read before other records, because a clock tick had to wait for them.",
             "topic",
         )
-        self._checkpoints = self._counter(
+        self._checkpoints = self._add_counter(
             "checkpoints",
             "Checkpoints: `written`, `stopped` (partition lost or worker ended) or `failed`.",
             "result",
         )
 
     def _create_histograms(self) -> None:
-        self._batch = self._histogram("batch_records", "Records in a batch.", _RECORDS)
-        self._seconds = self._histogram(
+        self._batch = self._add_histogram("batch_records", "Records in a batch.", _RECORDS)
+        self._seconds = self._add_histogram(
             "batch_seconds",
             "Time from applying a batch, or its last piece, until it is durable.",
             _SECONDS,
         )
-        self._latency = self._histogram(
+        self._latency = self._add_histogram(
             "decision_latency_seconds",
             "Time from the timestamp of a request until its decision is published. Without values if `LOADSTREAM_WORKER_CLOCK` is `external`.",
             _LATENCY_SECONDS,
         )
-        self._wait = self._histogram(
+        self._wait = self._add_histogram(
             "placement_wait_seconds",
             "Log time from a request until the pod has a node, in whole seconds.",
             _WAIT_SECONDS,
         )
-        self._recovery = self._histogram(
+        self._recovery = self._add_histogram(
             "recovery_seconds",
             "Time from the assignment of partitions until work on them begins.",
             _RECOVERY_SECONDS,
         )
 
     def _create_gauges(self) -> None:
-        self._recovered_rows = self._gauge(
+        self._recovered_rows = self._add_gauge(
             "recovered_rows", "Table rows read by the last recovery."
         )
-        self._partitions = self._gauge(
+        self._partitions = self._add_gauge(
             "partitions", "Partitions that the worker owns and has recovered."
         )
-        self._topic_partitions = self._gauge(
+        self._topic_partitions = self._add_gauge(
             "topic_partitions",
             "Partitions of each topic, shared by all workers of the stage.",
         )
-        self._in_flight = self._gauge(
+        self._in_flight = self._add_gauge(
             "in_flight_records_max",
             "Largest number of records fetched and not yet durable, since the start.",
         )
-        self._copies = self._gauge(
+        self._copies = self._add_gauge(
             "standby_partitions",
             "Partitions of other workers with a standby copy in this worker.",
         )
@@ -289,7 +289,7 @@ class Metrics:
         self._in_flight.labels(stage).set(self._in_flight_max[stage])
 
     def set_standby_copies(self, stage: str, partitions: int) -> None:
-        """Set the number of other workers' partitions with a standby copy here."""
+        """Set the number of partitions of other workers with a standby copy in this worker."""
         self._copies.labels(stage).set(partitions)
 
     def clear_partitions(self, stage: str) -> None:

@@ -67,7 +67,7 @@ class Gauges(Collector):
             "1 if a broker answered the last check.",
             value=float(snapshot.broker_up),
         )
-        lag = _gauge(
+        lag = _create_gauge(
             "input_lag_records",
             "Records not applied yet: end of the topic minus position.",
             "stage",
@@ -77,13 +77,13 @@ class Gauges(Collector):
         for (stage, topic, partition), records in sorted(snapshot.lags.items()):
             lag.add_metric([stage, topic, str(partition)], records)
         yield lag
-        clock_lag = _gauge(
+        clock_lag = _create_gauge(
             "clock_lag_seconds",
             "The worker's clock minus log time (last applied tick, or newest sample).",
             "stage",
             "partition",
         )
-        set_apart = _gauge(
+        set_apart = _create_gauge(
             "clusters_set_apart",
             "Clusters that are set apart after internal errors: their records are not applied.",
             "stage",
@@ -188,30 +188,32 @@ class Observer:
         )
 
 
-def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+def _create_gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"loadstream_{name}", text, labels=labels)
 
 
 def _build_cluster_gauges(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
-    nodes = _gauge("nodes", "Nodes of the cluster.", "cluster")
-    stale = _gauge("stale_nodes_ratio", "Share of nodes without a fresh metric, 0 to 1.", "cluster")
-    age = _gauge(
+    nodes = _create_gauge("nodes", "Nodes of the cluster.", "cluster")
+    stale = _create_gauge(
+        "stale_nodes_ratio", "Share of nodes without a fresh metric, 0 to 1.", "cluster"
+    )
+    age = _create_gauge(
         "newest_metric_age_seconds", "Log time since the newest sample of any node.", "cluster"
     )
-    pods = _gauge("pods", "Pods that take up room on a node.", "cluster")
-    pending = _gauge("pending_requests", "Requests that wait for a node.", "cluster")
-    hot = _gauge(
+    pods = _create_gauge("pods", "Pods that take up room on a node.", "cluster")
+    pending = _create_gauge("pending_requests", "Requests that wait for a node.", "cluster")
+    hot = _create_gauge(
         "hot_nodes",
         "Nodes above a high threshold or at risk in the last round; 0 while rounds are paused.",
         "cluster",
     )
-    migrations = _gauge("migrations", "Migrations that have not ended.", "cluster")
-    estimated = _gauge(
+    migrations = _create_gauge("migrations", "Migrations that have not ended.", "cluster")
+    estimated = _create_gauge(
         "nodes_judged_by_estimates",
         "Nodes with a metric that lacks a statistic of the policy; estimates of their pods are used.",
         "cluster",
     )
-    usage = _gauge(
+    usage = _create_gauge(
         "hot_node_usage_ratio",
         "Usage of nodes that were hot in the last round, as a share of capacity: the 20 hottest nodes of each pool. Usage of prod pods if only the prod pods of a node were hot.",
         "cluster",
