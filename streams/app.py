@@ -163,7 +163,7 @@ def add_cluster(
             partition,
             kafka.partitions,
             rows,
-            recall=lambda cluster: runner.rows_of(partition, cluster),
+            recall=lambda cluster: runner.read_cluster_rows(partition, cluster),
         )
 
     publisher = FencedPublisher(kafka)

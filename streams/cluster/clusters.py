@@ -129,7 +129,7 @@ class Clusters:
             self.failures.forget_old(batch[-1].now_ms)
         rows = [row for cluster_rows in self._rows.values() for row in cluster_rows.values()]
         self._rows.clear()
-        for cluster, row in self.failures.changed_rows():
+        for cluster, row in self.failures.take_changed_rows():
             rows.append(RowChange(row_key(self._partition, cluster, KIND), row))
         return rows
 

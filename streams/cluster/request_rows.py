@@ -68,7 +68,7 @@ class GroupRows(TrackedRows[str, KindGroup]):
     def mark_written(self) -> None:
         self._pending.clear_changed_groups()
 
-    def changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
+    def take_changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield digest and row of each group changed since the last call; None for a deleted row."""
         for digest, group in self._pending.take_changed_groups():
             yield digest.hex(), self._encode(group)

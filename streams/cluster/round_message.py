@@ -49,7 +49,7 @@ def _build_message(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) 
     fields = {
         "schema_version": 1,
         "kind": "round",
-        "round_id": f"r-{cause.decision_id('')}",
+        "round_id": f"r-{cause.build_decision_id('')}",
         "cluster": cause.cluster,
         "decided_at_ms": cause.now_ms,
         "dry_run": dry_run,

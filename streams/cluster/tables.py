@@ -46,7 +46,7 @@ def take_changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange
     """Yield the rows of a cluster that have changed since the last call."""
     key = partial(row_key, partition, state.cluster)
     for tracked in state.tracked_rows:
-        for name, row in tracked.changed_rows():
+        for name, row in tracked.take_changed_rows():
             yield RowChange(key(tracked.kind, name), row)
     if state.policy_changed and state.policy_record is not None:
         policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)

@@ -121,7 +121,7 @@ class MigrationLifecycle:
         ttl_ms = min(ttl_ms, TTL_MAX_MS)
         return MigrationRow(
             cluster=self.cluster,
-            migration_id=f"m-{cause.decision_id(pod.uid)}",
+            migration_id=f"m-{cause.build_decision_id(pod.uid)}",
             pod=PodRef(**pod.ref_fields),
             source_node=proposal.node,
             target_node=proposal.target,

@@ -198,7 +198,7 @@ def _build_decision(
         "placement-decisions",
         {
             "schema_version": 1,
-            "decision_id": cause.decision_id(pod.uid),
+            "decision_id": cause.build_decision_id(pod.uid),
             "cluster": cause.cluster,
             "pod": pod.ref_fields,
             "outcome": outcome,

@@ -29,7 +29,7 @@ class PathDifference:
     """A path at which two records differ."""
 
     path: tuple[str | int, ...]
-    """Names and indexes, outermost first; empty: the whole record."""
+    """Names and indexes, outermost first; empty: the whole value."""
     recorded: Any
     """Recorded value, or `NOTHING`."""
     replayed: Any

@@ -83,7 +83,7 @@ def find_culprit(
     applied: Sequence[InputRecord],
     mismatches: Sequence[Mismatch],
 ) -> InputRecord | None:
-    """Return the first input whose effect differs; None if it cannot be found.
+    """Return the first input with a different effect; None if it was not found.
 
     Args:
         stage: the stage before the batch, to which the inputs are applied.
@@ -127,7 +127,7 @@ def find_culprit(
 
 
 def _find_recorded_input(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[int]:
-    """Return the index of the input in a recorded output, as a list of at most one."""
+    """Return the index of the input that a recorded output refers to, as a list of at most one."""
     if mismatch.kind == "dead letter":
         topic = get_at_path(mismatch.recorded, ("value", "topic"))
         offset = get_at_path(mismatch.recorded, ("value", "offset"))

@@ -16,7 +16,7 @@ from streams.stage import journal
 from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
-#: Part of an error about a missing part of the history.
+#: End of an error about missing records.
 HISTORY_HINT = (
     "A replay needs all records since the journal's first batch or since a checkpoint; the topics' settings "
     "retention.ms and min.compaction.lag.ms determine how long records are kept."
@@ -83,11 +83,13 @@ class Recording:
         inputs: Inputs,
         start: StartPosition | None = None,
     ) -> None:
-        """Args:
-        partition: number of the partition.
-        entries: offset and value of the journal's records after `start.position`, in order.
-        inputs: records of the input topics from `start.next_offsets` on.
-        start: default: the first batch.
+        """Read the batches after `start`, or all batches.
+
+        Args:
+            partition: number of the partition.
+            entries: offset and value of the journal's records after `start.position`, in order.
+            inputs: records of the input topics from `start.next_offsets` on.
+            start: a checkpoint.
         """
         start = start or StartPosition()
         self._partition = partition

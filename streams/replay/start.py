@@ -28,7 +28,7 @@ from streams.stage.checkpoint import (
 )
 from streams.stage.journal_records import read_record
 
-#: Pieces to read before a start time at first; these are several checkpoints of a large cluster.
+#: Pieces in the first read before a start time; several checkpoints of a large cluster.
 _FIRST_READ_PIECES = 1_000
 
 
@@ -49,7 +49,7 @@ class StoredTopics(Protocol):
 def choose_checkpoint(
     stored: StoredTopics, partition: int, from_ms: int | None
 ) -> Checkpoint | None:
-    """Return the checkpoint to start from, to compare results since a time; None: the first batch.
+    """Return the checkpoint to start from, to compare results since `from_ms`; None: the first batch.
 
     Raises:
         NotReplayable: the first batch is missing, and there is no usable checkpoint.
@@ -80,7 +80,7 @@ def choose_checkpoint(
     raise NotReplayable(
         f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
         f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
-        f"{finder.incomplete_count} are incomplete; {finder.unreadable} records are unreadable. A replay is possible "
+        f"{finder.incomplete_count} are incomplete; {finder.unreadable_count} records are unreadable. A replay is possible "
         f"after a worker has written a checkpoint (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
 

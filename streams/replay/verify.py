@@ -42,7 +42,7 @@ class Window:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """Counts of compared and equal results."""
+    """Counts of compared results, which are all equal."""
 
     batches: int = 0
     inputs: int = 0
@@ -80,7 +80,7 @@ class Difference:
     """The difference in a sentence."""
     mismatches: tuple[Mismatch, ...] = ()
     culprit: InputRecord | None = None
-    """The first input whose effect differs; None: it was not found."""
+    """The first input with a different effect; None: it was not found."""
 
 
 class Verification:

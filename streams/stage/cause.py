@@ -17,7 +17,7 @@ class Cause:
     as_of: dict[str, Any]
     """Fields of `AsOf`."""
 
-    def decision_id(self, uid: str) -> str:
+    def build_decision_id(self, uid: str) -> str:
         """Return the id of the decision that this record causes for a pod."""
         text = f"{self.cluster}\0{self.topic}\0{self.partition}\0{self.offset}\0{uid}"
         return blake2b(text.encode(), digest_size=12).hexdigest()

@@ -113,7 +113,7 @@ class CheckpointEncoder:
 
 
 class CheckpointDecoder:
-    """Joins the pieces of one checkpoint, and ignores those of others."""
+    """Joins the pieces of one checkpoint, and ignores other pieces."""
 
     def __init__(self, position: JournalPosition, *, keep: bool = True) -> None:
         """Without `keep`, only check whether the checkpoint is complete, and return no rows."""
@@ -169,14 +169,14 @@ class CheckpointFinder:
         """Offset of the first piece, and decoder, of each incomplete checkpoint."""
         self.found: list[FoundCheckpoint] = []
         """Complete checkpoints, in the order of their last pieces."""
-        self.unreadable = 0
+        self.unreadable_count = 0
         """Number of records that are not pieces."""
 
     def feed(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
         """Read the next record; return the checkpoint that it completes, or None."""
         piece_and_content = read_piece(self.partition, value)
         if piece_and_content is None:
-            self.unreadable += 1
+            self.unreadable_count += 1
             return None
         piece, content = piece_and_content
         position = get_position(piece)

@@ -151,8 +151,8 @@ def refuse_output(output: OutputRecord) -> Refusal:
 def build_dead_letters(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:
     """Return the dead letter of a refused record, as several output records if it is large.
 
-    The dead letter has no timestamp of its own: with that of an old record, retention would delete it at
-    once.
+    The output records have no timestamp: with the timestamp of an old record, retention would delete them
+    at once.
     """
     letter = build_dead_letter(
         record.topic,
@@ -178,7 +178,7 @@ def compress(value: bytes) -> bytes:
 
 
 def decompress(value: bytes) -> bytes:
-    """Return the original of a value that may be compressed."""
+    """Return the original of a value, which may be compressed."""
     if value.startswith(_COMPRESSED):
         return bytes(lz4.decompress_block(value[len(_COMPRESSED) :]))
     return value

@@ -54,7 +54,7 @@ class ClusterFigures:
     newest_metric_age_ms: int | None
     """Log time since the newest metric of any node; None: there is no metric, or no log time."""
     nodes_by_estimates: int = 0
-    """Nodes with estimates instead of a statistic that the policy uses and their metrics lack."""
+    """Nodes with estimates, because their metrics lack a statistic that the policy uses."""
     hot_usage: Mapping[tuple[str, str], float] = field(default_factory=dict, compare=False)
     """Usage of the hottest nodes as a share of capacity, by node and resource.
 

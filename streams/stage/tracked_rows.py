@@ -71,7 +71,7 @@ class TrackedRows(Generic[K, V]):
         self.note_changed()
         self.changed.clear()
 
-    def changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
+    def take_changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield name and bytes of each row changed since the last call; None for a deleted row."""
         self.note_changed()
         for key in sorted(self.changed) if self._sorted else self.changed:

@@ -3,11 +3,11 @@
 from importlib.metadata import PackageNotFoundError, version
 
 
-def _installed() -> str:
+def _read_version() -> str:
     try:
         return version("loadstream")
     except PackageNotFoundError:
         return "unknown"
 
 
-VERSION = _installed()
+VERSION = _read_version()

@@ -68,7 +68,7 @@ class Partitions:
         """When brokers last refused writes, because too few replicas were in sync."""
         self.problems = StageProblems(stage)
         self._skipped: dict[tuple[str, int], tuple[int, int]] = {}
-        """By topic and partition: a position, and the next offset after skipped offsets behind it."""
+        """Last applied offset, and end of the skipped offsets after it, by topic and partition."""
 
     def position(self, topic: str, partition: int) -> int:
         """Return the last applied offset of a topic, or -1."""

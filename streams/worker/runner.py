@@ -5,10 +5,10 @@ The steps of a batch:
 1. `intake` checks that no records are missing, and applies the batch to the state in memory.
 2. `pipeline` makes the result durable, and acknowledges the events, so that Faust commits their offsets.
 
-After a crash between the steps, the state is restored from durable rows, and records that are applied
-already are skipped. Any error stops the worker, because the state in memory may be ahead of the durable
-one. After an outage, `ticker` first brings the clocks of the partitions up to date. `topic_watch` stops the
-worker if a topic is missing or was replaced. At a rebalance, `takeover` completes pending batches and
+After a crash between the steps, the state is restored from durable rows, and records that were applied
+before are skipped. Any error stops the worker, because the state in memory may be ahead of the durable
+state. After an outage, `ticker` first brings the clocks of the partitions up to date. `topic_watch` stops
+the worker if a topic is missing or was replaced. At a rebalance, `takeover` completes pending batches and
 builds the stages of new partitions.
 """
 
@@ -26,14 +26,13 @@ from streams.worker.consume.batches import Batches, BatchLimits
 from streams.worker.consume.intake import Intake
 from streams.worker.consume.takeover import Takeover
 from streams.worker.consume.ticker import Ticker, TickSettings
-from streams.worker.consume.transport import MESSAGES_QUEUED_MAX, count_in_flight
+from streams.worker.consume.transport import count_in_flight
 from streams.worker.consume.undelivered import UndeliveredWatch
 from streams.worker.event_loop import TimeSlice
-from streams.worker.packed_messages import PACKED_RECORDS_MAX
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.journal_first import JournalFirst
-from streams.worker.store.pipeline import AHEAD_MAX, Pipeline
+from streams.worker.store.pipeline import Pipeline
 from streams.worker.store.publisher import Publisher
 from streams.worker.store.topic_watch import TopicWatch, list_written_topics
 from streams.worker.store.writethrough import WriteThrough
@@ -41,17 +40,8 @@ from streams.worker.tables import RowTable
 
 logger = logging.getLogger(__name__)
 
-#: Time between two checks whether a stage has something to prepare, in seconds.
-_PREPARE_S = 0.1
-
-
-def in_flight_max(limits: BatchLimits) -> int:
-    """Return the maximum number of records of a stage that are fetched and not durable.
-
-    These are the records in the stream's queue, in a message at each of its ends, in a message that is
-    being collected, and in a batch that is collected, applied, waiting, journaled, or published.
-    """
-    return (MESSAGES_QUEUED_MAX + 3) * PACKED_RECORDS_MAX + (AHEAD_MAX + 4) * limits.records
+#: Time between two checks whether a stage has work to prepare, in seconds.
+_PREPARE_INTERVAL_S = 0.1
 
 
 class StageRunner:
@@ -82,12 +72,12 @@ class StageRunner:
             tables: tables of the stage.
             publisher: writes outputs.
             durability: makes results durable.
-            settings: how to reach Kafka.
-            build: returns the stage of a partition, built from its rows.
+            settings: settings of the connection to Kafka.
+            build: builds the stage of a partition from its rows.
             limits: limits of batches.
             metrics: counters of the worker.
             patient: topics whose records need no quick answer.
-            ticks: settings of the clock; None: another program writes the time.
+            ticks: settings of ticks; None: another program writes the time.
         """
         self._app = app
         self._tables = tables
@@ -127,7 +117,7 @@ class StageRunner:
             self.pipeline.journal_all(),
             self.pipeline.commit_all(),
             self.pipeline.flush_rows(),
-            self._prepare(),
+            self._prepare_stages(),
             self._undelivered.run(),
             self._watch.run(self.partitions),
         ]
@@ -139,12 +129,12 @@ class StageRunner:
             for task in finished:
                 task.result()
         except Exception as error:
-            # Faust would restart the agent with a state that may be ahead of the durable one.
+            # Faust would restart the agent with a state that may be ahead of the durable state.
             logger.critical("stopping the worker: %s", error, exc_info=error)
             await self._app.crash(error)
             raise
         finally:
-            # First, because a rebalance may wait for pending batches.
+            # Before all else, because a rebalance may wait for pending batches.
             self.pipeline.drop_pending()
             for task in tasks:
                 task.cancel()
@@ -162,19 +152,19 @@ class StageRunner:
                 await self._ticker.catch_up()
             await self.intake.apply_batch(batch)
 
-    async def _prepare(self) -> None:
-        """Let the stages prepare work of later records, in short turns."""
+    async def _prepare_stages(self) -> None:
+        """Let the stages do work for later records in time slices."""
         while True:
             time_slice = TimeSlice()
             while any(stage.prepare() for stage in self.partitions.stages.values()):
                 if time_slice.is_over:
                     await time_slice.rest()
-            await asyncio.sleep(_PREPARE_S)
+            await asyncio.sleep(_PREPARE_INTERVAL_S)
 
-    def rows_of(self, partition: int, cluster: str) -> PartitionRows:
+    def read_cluster_rows(self, partition: int, cluster: str) -> PartitionRows:
         """Return the rows of a cluster after all applied batches.
 
-        The tables may lack changes of the journal, and the journal those of pending batches.
+        Changes in the journal may be missing in the tables, and changes of pending batches in the journal.
         """
         rows: PartitionRows = {}
         for table in self._tables:

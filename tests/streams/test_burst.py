@@ -21,8 +21,9 @@ from schemas.messages.decisions import SchedulingRequest
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from streams.worker.consume.batches import BatchLimits
-from streams.worker.runner import in_flight_max
+from streams.worker.consume.transport import MESSAGES_QUEUED_MAX
+from streams.worker.packed_messages import PACKED_RECORDS_MAX
+from streams.worker.store.pipeline import AHEAD_MAX
 from tests.conftest import running
 from tests.streams.builders import numbered_request
 from tests.streams.worker_process import PATIENCE_S, Worker
@@ -119,7 +120,11 @@ async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> N
             finally:
                 slow.cancel()
                 await asyncio.gather(slow, return_exceptions=True)
-            limit = in_flight_max(BatchLimits(records=_BATCH_RECORDS))
+            # In the queue, in a message before or after it, in a message that is being collected, and in a
+            # batch that is collected, applied, waiting, journaled or published.
+            limit = (MESSAGES_QUEUED_MAX + 3) * PACKED_RECORDS_MAX + (
+                AHEAD_MAX + 4
+            ) * _BATCH_RECORDS
             in_flight = _metric(port, 'loadstream_in_flight_records_max{stage="cluster"}')
             fetched = _FETCHED_BYTES * kafka.partitions * 2
             bound = before + limit * _FILLING * _COPIES + fetched

@@ -494,7 +494,7 @@ class RoundWorld(CoreWorld):
     def write(self) -> None:
         """Write the rows that have changed."""
         for table in self.balancer.tracked_rows:
-            for name, row in table.changed_rows():
+            for name, row in table.take_changed_rows():
                 apply_changes(self.rows, [RowChange(row_key(0, CLUSTER, table.kind, name), row)])
 
     def restart(self) -> None:

@@ -57,7 +57,7 @@ class _Waiting(NamedTuple):
 
 
 class Batches:
-    """Collects records; `pump` and `take` run in two tasks."""
+    """Collects records; `collect` and `take` run in two tasks."""
 
     def __init__(
         self, app: Any, limits: BatchLimits, patient: Collection[str] = frozenset()

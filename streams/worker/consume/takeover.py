@@ -49,7 +49,7 @@ class Takeover:
         watch: TopicWatch,
         metrics: Metrics,
     ) -> None:
-        """`build` returns the stage of a partition, built from its rows."""
+        """`build` builds the stage of a partition from its rows."""
         self._app = app
         self._partitions = partitions
         self._batches = batches

@@ -2,5 +2,5 @@
 
 metrics   counters and histograms
 observer  gauges and lag, updated every few seconds
-health    whether the worker makes progress, and whether it is ready
+health    checks whether the worker makes progress, and whether it is ready
 """

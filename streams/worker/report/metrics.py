@@ -1,6 +1,6 @@
 """Counters and histograms of a worker, for Prometheus. `observer` has the gauges of the present state.
 
-Every worker has its own registry. Names follow Prometheus' conventions: units last, counters end in
+Every worker has a separate registry. Names follow Prometheus' conventions: units last, counters end in
 `_total`. Labels have few values; the number of clusters is limited.
 """
 
@@ -24,7 +24,7 @@ from streams.stage.statistics import Counts
 
 REQUESTS = "scheduling-requests"
 
-#: Most clusters with their own label; the others are reported together.
+#: Most clusters with a separate label; other clusters are reported together.
 CLUSTERS_MAX = 100
 #: Label of the other clusters; names of clusters have no spaces.
 OTHERS = "other clusters"
@@ -43,129 +43,129 @@ class Metrics:
     """Counters of one worker; `stage` is aggregate or cluster."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """Create all metrics; latencies are measured only with `wall_clock`, if log time is that of this clock."""
+        """Create all metrics; with `wall_clock`, workers write log time, and latencies are measured."""
         self.registry = create_process_registry()
         self._wall_clock = wall_clock
         self._in_flight_max: dict[str, int] = {}
-        self._named: dict[str, None] = {}
-        """Clusters with their own label."""
-        self._make_counters()
-        self._make_histograms()
-        self._make_gauges()
+        self._labeled: dict[str, None] = {}
+        """Clusters with a separate label."""
+        self._create_counters()
+        self._create_histograms()
+        self._create_gauges()
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+    def _add_counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+    def _add_histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(
             f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=self.registry
         )
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+    def _add_gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
 
-    def _make_counters(self) -> None:
-        self._records = self._counter("records", "Input records.", "topic")
-        self._results = self._counter(
+    def _create_counters(self) -> None:
+        self._records = self._add_counter("records", "Input records.", "topic")
+        self._results = self._add_counter(
             "results",
-            "Input records by result, such as `applied` or `refused`; `zero_points` are pods in samples without any "
-            "use of memory, which are left out.",
+            "Input records by result, such as `applied` or `refused`. `zero_points` are pods without memory usage in "
+            "a sample, which are left out.",
             "result",
         )
-        self._outputs = self._counter(
+        self._outputs = self._add_counter(
             "outputs", "Records published, without dead letters.", "topic"
         )
-        self._decisions = self._counter(
+        self._decisions = self._add_counter(
             "decisions",
-            "Placement decisions. `reason` of `waiting` is the filter that refused most nodes, or `postponed` if none did; of `refused` it is `unplaceable`; of `withdrawn` it is `rejected` if the kubelet rejected a bound pod; otherwise `none`.",
+            "Placement decisions by outcome and reason. Reason of `waiting`: the filter that refused most nodes, or `postponed` if no filter refused a node. Reason of `refused`: `unplaceable`. Reason of `withdrawn`: `rejected` if the kubelet rejected a bound pod. Otherwise `none`.",
             "outcome",
             "reason",
         )
-        self._rounds = self._counter(
+        self._rounds = self._add_counter(
             "rebalance_rounds",
             "Rounds by result: `moves`, `hot` (hot nodes, no move), `calm`, `stopped` (paused).",
             "result",
         )
-        self._commands = self._counter(
+        self._commands = self._add_counter(
             "eviction_commands",
             "Eviction commands by trigger (`rebalance`, `request`, `drain`) and mode (`observe`: marked dry).",
             "cluster",
             "trigger",
             "mode",
         )
-        self._migrations = self._counter(
+        self._migrations = self._add_counter(
             "migrations_ended", "Migrations that have ended.", "cluster", "phase", "reason"
         )
-        self._moves = self._counter(
+        self._moves = self._add_counter(
             "move_outcomes",
-            "Followed evictions: `all`, and those with `source_hot_after`, `target_hot_after`, `returned` or `moved_again`.",
+            "Ended moves: `all`, and moves with `source_hot_after`, `target_hot_after`, `returned` or `moved_again`.",
             "cluster",
             "outcome",
         )
-        self._dead = self._counter(
+        self._dead = self._add_counter(
             "dead_letters",
-            "Records that could not be read or were refused, by the topic that they came from.",
+            "Records that could not be read or were refused, by source topic.",
             "topic",
             "category",
         )
-        self._rows = self._counter("table_rows", "Table rows changed.", "table")
-        self._healed = self._counter(
+        self._rows = self._add_counter("table_rows", "Changed table rows.", "table")
+        self._healed = self._add_counter(
             "healed_records",
-            "Records that Faust did not deliver and the worker read itself.",
+            "Records that the worker read because Faust did not deliver them.",
             "topic",
         )
-        self._ahead = self._counter(
+        self._ahead = self._add_counter(
             "records_read_ahead",
-            "Records read before others, because the clock had to wait for them.",
+            "Records read before other records, because a clock tick had to wait for them.",
             "topic",
         )
-        self._checkpoints = self._counter(
+        self._checkpoints = self._add_counter(
             "checkpoints",
             "Checkpoints: `written`, `stopped` (partition lost or worker ended) or `failed`.",
             "result",
         )
 
-    def _make_histograms(self) -> None:
-        self._batch = self._histogram("batch_records", "Records in a batch.", _RECORDS)
-        self._seconds = self._histogram(
+    def _create_histograms(self) -> None:
+        self._batch = self._add_histogram("batch_records", "Records in a batch.", _RECORDS)
+        self._seconds = self._add_histogram(
             "batch_seconds",
             "Time from applying a batch, or its last piece, until it is durable.",
             _SECONDS,
         )
-        self._latency = self._histogram(
+        self._latency = self._add_histogram(
             "decision_latency_seconds",
             "Time from the timestamp of a request until its decision is published. Without values if `LOADSTREAM_WORKER_CLOCK` is `external`.",
             _LATENCY_SECONDS,
         )
-        self._wait = self._histogram(
+        self._wait = self._add_histogram(
             "placement_wait_seconds",
             "Log time from a request until the pod has a node, in whole seconds.",
             _WAIT_SECONDS,
         )
-        self._recovery = self._histogram(
+        self._recovery = self._add_histogram(
             "recovery_seconds",
             "Time from the assignment of partitions until work on them begins.",
             _RECOVERY_SECONDS,
         )
 
-    def _make_gauges(self) -> None:
-        self._recovered_rows = self._gauge(
+    def _create_gauges(self) -> None:
+        self._recovered_rows = self._add_gauge(
             "recovered_rows", "Table rows read by the last recovery."
         )
-        self._partitions = self._gauge(
+        self._partitions = self._add_gauge(
             "partitions", "Partitions that the worker owns and has recovered."
         )
-        self._topic_partitions = self._gauge(
+        self._topic_partitions = self._add_gauge(
             "topic_partitions",
             "Partitions of each topic, shared by all workers of the stage.",
         )
-        self._in_flight = self._gauge(
+        self._in_flight = self._add_gauge(
             "in_flight_records_max",
             "Largest number of records fetched and not yet durable, since the start.",
         )
-        self._copies = self._gauge(
+        self._copies = self._add_gauge(
             "standby_partitions",
-            "Partitions of other workers of which this worker keeps a standby copy.",
+            "Partitions of other workers with a standby copy in this worker.",
         )
 
     def start_stage(self, stage: str, topics: Iterable[str], partitions: int) -> None:
@@ -203,7 +203,7 @@ class Metrics:
             self._rounds.labels(stage, reason)
 
     def _start_cluster(self, stage: str, cluster: str) -> None:
-        name = self._label(cluster)
+        name = self._choose_label(cluster)
         for trigger in get_args(Trigger):
             for mode in ("enforce", "observe"):
                 self._commands.labels(stage, name, trigger, mode)
@@ -216,20 +216,20 @@ class Metrics:
         for outcome in MOVE_COUNTS:
             self._moves.labels(stage, name, outcome)
 
-    def _label(self, cluster: str) -> str:
-        if cluster not in self._named and len(self._named) < CLUSTERS_MAX:
-            self._named[cluster] = None
-        return cluster if cluster in self._named else OTHERS
+    def _choose_label(self, cluster: str) -> str:
+        if cluster not in self._labeled and len(self._labeled) < CLUSTERS_MAX:
+            self._labeled[cluster] = None
+        return cluster if cluster in self._labeled else OTHERS
 
     def count_batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
-        """Count a durable batch from Faust."""
+        """Count a durable batch."""
         for topic, count in by_topic.items():
             self._records.labels(stage, topic).inc(count)
         self._batch.labels(stage).observe(sum(by_topic.values()))
         self._seconds.labels(stage).observe(seconds)
 
     def count_result(self, stage: str, result: StageResult) -> None:
-        """Count the outputs and rows of one partition's batch."""
+        """Count the outputs and rows of a batch of one partition."""
         for topic, count in Tally(output.topic for output in result.outputs).items():
             self._outputs.labels(stage, topic).inc(count)
         for table, count in Tally(table_of_key(row.key) for row in result.rows).items():
@@ -248,11 +248,11 @@ class Metrics:
         for cluster in counts.clusters:
             self._start_cluster(stage, cluster)
         for (cluster, trigger, mode), count in counts.commands.items():
-            self._commands.labels(stage, self._label(cluster), trigger, mode).inc(count)
+            self._commands.labels(stage, self._choose_label(cluster), trigger, mode).inc(count)
         for (cluster, phase, reason), count in counts.migrations.items():
-            self._migrations.labels(stage, self._label(cluster), phase, reason).inc(count)
+            self._migrations.labels(stage, self._choose_label(cluster), phase, reason).inc(count)
         for (cluster, outcome), count in counts.moves.items():
-            self._moves.labels(stage, self._label(cluster), outcome).inc(count)
+            self._moves.labels(stage, self._choose_label(cluster), outcome).inc(count)
         wait = self._wait.labels(stage)
         for seconds, count in counts.waits_s.items():
             for _ in range(count):
@@ -261,8 +261,7 @@ class Metrics:
     def observe_latency(self, stage: str, records: Iterable[InputRecord]) -> None:
         """Observe the latency of requests whose decisions are published now.
 
-        A timestamp in the future, or one older than the retention, is not the time of sending: it is
-        ignored.
+        A timestamp in the future, or before the retention, is not the time of sending and is ignored.
         """
         if not self._wall_clock:
             return
@@ -278,7 +277,7 @@ class Metrics:
         self._healed.labels(stage, topic).inc(records)
 
     def count_read_ahead(self, stage: str, topic: str, records: int) -> None:
-        """Count records that were read before all others for the clock."""
+        """Count records that were read before other records for a clock tick."""
         self._ahead.labels(stage, topic).inc(records)
 
     def count_checkpoint(self, stage: str, result: str) -> None:
@@ -290,7 +289,7 @@ class Metrics:
         self._in_flight.labels(stage).set(self._in_flight_max[stage])
 
     def set_standby_copies(self, stage: str, partitions: int) -> None:
-        """Set the number of other workers' partitions with a standby copy here."""
+        """Set the number of partitions of other workers with a standby copy in this worker."""
         self._copies.labels(stage).set(partitions)
 
     def clear_partitions(self, stage: str) -> None:

@@ -52,11 +52,11 @@ class Gauges(Collector):
     """Reports the last snapshot to a registry of Prometheus."""
 
     def __init__(self, *, wall_clock: bool = True) -> None:
-        """With `wall_clock`, log time is written by this worker's clock, and its lag is reported."""
+        """With `wall_clock`, workers write log time, and its lag is reported."""
         self._wall_clock = wall_clock
         self._snapshot = Snapshot()
 
-    def show(self, snapshot: Snapshot) -> None:
+    def set_snapshot(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
@@ -67,7 +67,7 @@ class Gauges(Collector):
             "1 if a broker answered the last check.",
             value=float(snapshot.broker_up),
         )
-        lag = _gauge(
+        lag = _create_gauge(
             "input_lag_records",
             "Records not applied yet: end of the topic minus position.",
             "stage",
@@ -77,24 +77,24 @@ class Gauges(Collector):
         for (stage, topic, partition), records in sorted(snapshot.lags.items()):
             lag.add_metric([stage, topic, str(partition)], records)
         yield lag
-        behind = _gauge(
+        clock_lag = _create_gauge(
             "clock_lag_seconds",
-            "How far a stage's time (of the last tick applied, or of the samples) is behind the clock.",
+            "The worker's clock minus log time (last applied tick, or newest sample).",
             "stage",
             "partition",
         )
-        isolated = _gauge(
+        set_apart = _create_gauge(
             "clusters_set_apart",
             "Clusters that are set apart after internal errors: their records are not applied.",
             "stage",
             "partition",
         )
         for (stage, partition), figures in sorted(snapshot.figures.items()):
-            isolated.add_metric([stage, str(partition)], figures.set_apart)
+            set_apart.add_metric([stage, str(partition)], figures.set_apart)
             if self._wall_clock and figures.now_ms is not None:
                 lag_s = (snapshot.at_ms - figures.now_ms) / 1000
-                behind.add_metric([stage, str(partition)], lag_s)
-        yield from (behind, isolated)
+                clock_lag.add_metric([stage, str(partition)], lag_s)
+        yield from (clock_lag, set_apart)
         written = CounterMetricFamily(
             "loadstream_written_bytes",
             "Bytes written to the journal, changelogs and outputs.",
@@ -106,7 +106,7 @@ class Gauges(Collector):
         clusters = (
             cluster for figures in snapshot.figures.values() for cluster in figures.clusters
         )
-        yield from _clusters(limit_clusters(clusters))
+        yield from _build_cluster_gauges(limit_clusters(clusters))
 
 
 class Observer:
@@ -124,14 +124,14 @@ class Observer:
 
     async def run(self) -> None:
         """Take snapshots until cancelled."""
-        looking = asyncio.create_task(self._take_snapshots())
+        snapshots = asyncio.create_task(self._take_snapshots())
         try:
             while True:
                 self._health.beat()
                 await asyncio.sleep(BEAT_S)
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            snapshots.cancel()
+            await asyncio.gather(snapshots, return_exceptions=True)
             await self.stop()
 
     async def stop(self) -> None:
@@ -149,7 +149,6 @@ class Observer:
                 await asyncio.sleep(BEAT_S)
 
     async def take_snapshot(self) -> None:
-        """Take a snapshot."""
         inputs = [
             (owned, topic, partition)
             for owned, _ in self._stages
@@ -163,14 +162,14 @@ class Observer:
                 # The partition may have been lost meanwhile.
                 if partition in owned.stages and (topic, partition) in spans:
                     first, end = spans[topic, partition]
-                    following = owned.next_offset(topic, partition)
-                    lags[owned.stage, topic, partition] = max(0, end - max(first, following))
+                    next_offset = owned.next_offset(topic, partition)
+                    lags[owned.stage, topic, partition] = max(0, end - max(first, next_offset))
             counted = {(owned.stage, partition) for owned, _, partition in inputs}
             by_stage = {owned.stage: 0 for owned, _ in self._stages}
             for (stage, _, _), records in lags.items():
                 by_stage[stage] += records
             self._health.set_lags(by_stage, counted)
-        self._gauges.show(
+        self._gauges.set_snapshot(
             Snapshot(
                 at_ms=time.time_ns() // 1_000_000,
                 lags=lags,
@@ -189,32 +188,34 @@ class Observer:
         )
 
 
-def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+def _create_gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"loadstream_{name}", text, labels=labels)
 
 
-def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
-    nodes = _gauge("nodes", "Nodes of the cluster.", "cluster")
-    stale = _gauge("stale_nodes_ratio", "Share of nodes without a fresh metric, 0 to 1.", "cluster")
-    age = _gauge(
+def _build_cluster_gauges(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
+    nodes = _create_gauge("nodes", "Nodes of the cluster.", "cluster")
+    stale = _create_gauge(
+        "stale_nodes_ratio", "Share of nodes without a fresh metric, 0 to 1.", "cluster"
+    )
+    age = _create_gauge(
         "newest_metric_age_seconds", "Log time since the newest sample of any node.", "cluster"
     )
-    pods = _gauge("pods", "Pods that take room.", "cluster")
-    pending = _gauge("pending_requests", "Requests that wait for a node.", "cluster")
-    hot = _gauge(
+    pods = _create_gauge("pods", "Pods that take up room on a node.", "cluster")
+    pending = _create_gauge("pending_requests", "Requests that wait for a node.", "cluster")
+    hot = _create_gauge(
         "hot_nodes",
-        "Nodes that the last round found above a high threshold or at risk; 0 while rounds are paused.",
+        "Nodes above a high threshold or at risk in the last round; 0 while rounds are paused.",
         "cluster",
     )
-    moving = _gauge("migrations", "Migrations that wait or proceed.", "cluster")
-    estimated = _gauge(
+    migrations = _create_gauge("migrations", "Migrations that have not ended.", "cluster")
+    estimated = _create_gauge(
         "nodes_judged_by_estimates",
-        "Nodes whose metric lacks a statistic of the policy, judged by estimates of their pods.",
+        "Nodes with a metric that lacks a statistic of the policy; estimates of their pods are used.",
         "cluster",
     )
-    usage = _gauge(
+    usage = _create_gauge(
         "hot_node_usage_ratio",
-        "Usage as a share of capacity of the nodes (of their prod pods if only these are hot) that the last round found hot: the 20 hottest of each pool.",
+        "Usage of nodes that were hot in the last round, as a share of capacity: the 20 hottest nodes of each pool. Usage of prod pods if only the prod pods of a node were hot.",
         "cluster",
         "node",
         "resource",
@@ -227,19 +228,19 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
         pods.add_metric(labels, cluster.pods)
         pending.add_metric(labels, cluster.pending_requests)
         hot.add_metric(labels, cluster.hot_nodes)
-        moving.add_metric(labels, cluster.migrations)
+        migrations.add_metric(labels, cluster.migrations)
         estimated.add_metric(labels, cluster.nodes_by_estimates)
         if cluster.nodes:
             stale.add_metric(labels, cluster.stale_nodes / cluster.nodes)
         if cluster.newest_metric_age_ms is not None:
             age.add_metric(labels, cluster.newest_metric_age_ms / 1000)
-    yield from (nodes, stale, age, pods, pending, hot, moving, estimated, usage)
+    yield from (nodes, stale, age, pods, pending, hot, migrations, estimated, usage)
 
 
 def limit_clusters(clusters: Iterable[ClusterFigures]) -> list[ClusterFigures]:
-    """Return the `CLUSTERS_MAX` largest clusters, and the sum of the others as one.
+    """Return the `CLUSTERS_MAX` largest clusters, and the sum of all other clusters as `OTHERS`.
 
-    Clusters of the same size are ordered by name. The age of the others is the largest one.
+    Clusters of the same size are ordered by name. The age of `OTHERS` is the largest age.
     """
     ranked = sorted(clusters, key=lambda cluster: (-cluster.nodes, cluster.cluster))
     shown, others = ranked[:CLUSTERS_MAX], ranked[CLUSTERS_MAX:]

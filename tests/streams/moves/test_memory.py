@@ -60,7 +60,7 @@ class Kept:
         changes = [
             RowChange(row_key(0, CLUSTER, table.kind, name), row)
             for table in self.memory.tracked_rows
-            for name, row in table.changed_rows()
+            for name, row in table.take_changed_rows()
         ]
         apply_changes(self.rows, changes)
         return changes

@@ -121,7 +121,7 @@ def test_foreign_records_are_skipped_and_counted(value: bytes | None) -> None:
     values = _cut()
     for offset, record in enumerate([values[0], value, *values[1:]]):
         finder.feed(offset, record)
-    assert (finder.unreadable, len(finder.found)) == (1, 1)
+    assert (finder.unreadable_count, len(finder.found)) == (1, 1)
 
 
 def test_interleaved_pieces_of_two_writers_are_distinguished() -> None:
