@@ -144,7 +144,7 @@ def make_node(number: int, *, wide: bool = False) -> NodeState:
 
 
 def make_pod(
-    uid: str, *, node: str | None = None, millicores: int | None = None, **fields: Any
+    uid: str, *, node: int | None = None, millicores: int | None = None, **fields: Any
 ) -> Pod:
     """Return a pod with one of eight CPU requests, or with the given request."""
     cpu = 400 + 50 * (len(uid) % 8) if millicores is None else millicores
@@ -154,8 +154,8 @@ def make_pod(
             "namespace": "default",
             "name": uid,
             "uid": uid,
-            "node": node,
-            "phase": "Running" if node else "Pending",
+            "node": None if node is None else node_name(node),
+            "phase": "Pending" if node is None else "Running",
             "ready": node is not None,
             "scheduler": "koord-scheduler",
             "owners": (OwnerReference(kind="ReplicaSet", name="web", uid="web", controller=True),),
@@ -166,7 +166,7 @@ def make_pod(
 
 
 def make_node_pods(number: int, count: int = PODS_PER_NODE) -> list[Pod]:
-    return [make_pod(f"{number}-{index}", node=node_name(number)) for index in range(count)]
+    return [make_pod(f"{number}-{index}", node=number) for index in range(count)]
 
 
 def make_metric(number: int, pods: Sequence[Pod], *, share: float | None = None) -> NodeMetric:

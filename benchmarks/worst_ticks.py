@@ -133,7 +133,7 @@ def measure_round_budgets(world: DenseCluster) -> float:
     for number in range(0, NODES, 20):
         for index in range(30):
             labels = {"tier": "web", "app": f"app-{number + index}"}
-            running = make_pod(f"{number}-{index}", node=node_name(number), labels=labels)
+            running = make_pod(f"{number}-{index}", node=number, labels=labels)
             world.apply(world.make_running(running))
     world.apply(world.make_tick(1))
     return world.measure_ms(_make_round_ticks(world))

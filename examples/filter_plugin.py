@@ -19,20 +19,20 @@ class UnderMaintenance(SingleReasonFilter):
     name = "UnderMaintenance"
     single_reason = "node(s) were under maintenance"
     watches = Change.STATE
-    columns = ("_closed",)
+    columns = ("_is_under_maintenance",)
 
     def __init__(self) -> None:
-        self._closed: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._is_under_maintenance: BoolArray = np.zeros(0, dtype=np.bool_)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         labels = {} if node.state is None else node.state.labels
-        self._closed[row] = labels.get("maintenance") == "true"
+        self._is_under_maintenance[row] = labels.get("maintenance") == "true"
 
     def prepare(self, kind: Kind) -> None:
         """Compute nothing, because the filter does not depend on the pod."""
 
     def mask(self, prepared: None) -> BoolArray | None:
-        return ~self._closed
+        return ~self._is_under_maintenance
 
     def reason(self, prepared: None, row: int) -> str | None:
-        return self.single_reason if self._closed[row] else None
+        return self.single_reason if self._is_under_maintenance[row] else None

@@ -117,7 +117,7 @@ def _hot_pods(world: DenseCluster, count: int, fields: Callable[[int], dict[str,
     for number in range(count):
         hot, index = divmod(number, PODS_PER_NODE)
         at = HOT_EVERY * hot
-        yield world.make_running(make_pod(f"{at}-{index}", node=node_name(at), **fields(number)))
+        yield world.make_running(make_pod(f"{at}-{index}", node=at, **fields(number)))
 
 
 def _requests(world: DenseCluster, count: int, fields: Callable[[int], dict[str, Any]]) -> Records:
@@ -126,7 +126,6 @@ def _requests(world: DenseCluster, count: int, fields: Callable[[int], dict[str,
 
 
 def _nodes(world: DenseCluster, count: int, **fields: Callable[[int], Any]) -> Records:
-    """Change the fields of the first nodes."""
     for number in range(count):
         state = make_node(number)
         update = {key: value(number) for key, value in fields.items()}
@@ -276,9 +275,7 @@ def _terms_values(world: DenseCluster, n: int, m: int) -> Records:
 
 def _terms_moves(world: DenseCluster, n: int, m: int) -> Records:
     yield from (
-        world.make_running(
-            make_pod(f"{number}-0", node=node_name(number), **_repelling(64, number))
-        )
+        world.make_running(make_pod(f"{number}-0", node=number, **_repelling(64, number)))
         for number in range(1, 1 + m // 64)
     )
     yield from _hot_pods(world, n, _victim)
@@ -288,9 +285,7 @@ def _waiting_excluded(world: DenseCluster, n: int, m: int) -> Records:
     """The waiting pods fit only on the nodes of the terms."""
     yield from _nodes(world, m, labels=lambda number: {"only": "here"})
     for number in range(m):
-        yield world.make_running(
-            make_pod(f"{number}-0", node=node_name(number), **_repelling(2, number))
-        )
+        yield world.make_running(make_pod(f"{number}-0", node=number, **_repelling(2, number)))
     yield from _requests(world, n, lambda number: {**_victim(number), "node_selector": {"only": "here"}})  # fmt: skip
 
 
@@ -309,8 +304,7 @@ def _budgets_unmatched(world: DenseCluster, n: int, m: int) -> Records:
 def _budgets_drain(world: DenseCluster, n: int, m: int) -> Records:
     yield from _budgets(world, n)
     yield from (
-        world.make_running(make_pod(f"0-{index}", node=node_name(0), **_victim(index)))
-        for index in range(m)
+        world.make_running(make_pod(f"0-{index}", node=0, **_victim(index))) for index in range(m)
     )
 
 
@@ -321,13 +315,13 @@ def _owners(world: DenseCluster, n: int, m: int) -> Records:
 
 def _host_ports(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(m):
-        yield world.make_running(make_pod(f"p-{number}", node=node_name(0), **_ports(n, number)))
+        yield world.make_running(make_pod(f"p-{number}", node=0, **_ports(n, number)))
     yield from _requests(world, 3, partial(_ports, n))
 
 
 def _ports_nodes(world: DenseCluster, n: int, m: int) -> Records:
     for number in range(m):
-        yield world.make_running(make_pod(f"p-{number}", node=node_name(number), **_ports(n, 0)))
+        yield world.make_running(make_pod(f"p-{number}", node=number, **_ports(n, 0)))
     yield from _requests(world, 3, lambda number: _ports(n, 0))
 
 
@@ -380,7 +374,7 @@ def _annotations(world: DenseCluster, n: int, m: int) -> Records:
 def _node_annotation(world: DenseCluster, n: int, m: int) -> Records:
     text = json.dumps({"usageThresholds": {f"r{at}": 50 for at in range(n)}})
     yield from _nodes(world, 1, annotations=lambda number: {"scheduling.koordinator.sh/usage-thresholds": text})  # fmt: skip
-    pods = [make_pod(f"m-{number}", node=node_name(0), **_victim(number)) for number in range(m)]
+    pods = [make_pod(f"m-{number}", node=0, **_victim(number)) for number in range(m)]
     yield from map(world.make_running, pods)
     yield from (world.make_record("node-metrics", make_metric(0, pods[:2_000])) for _ in range(3))
     yield from _requests(world, 3, lambda number: {})
@@ -403,7 +397,7 @@ def _waiting_resources(world: DenseCluster, n: int, m: int) -> Records:
 
 
 def _pods_metric(world: DenseCluster, n: int, m: int) -> Records:
-    pods = [make_pod(f"m-{number}", node=node_name(0), **_victim(number)) for number in range(n)]
+    pods = [make_pod(f"m-{number}", node=0, **_victim(number)) for number in range(n)]
     yield from map(world.make_running, pods)
     yield from (world.make_record("node-metrics", make_metric(0, pods[:m])) for _ in range(3))
     yield from _requests(world, 3, _victim)

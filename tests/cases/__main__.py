@@ -14,7 +14,7 @@ def main(word: str = "") -> int:
         line = f"{case.number}: {case.input} => {outcome}"
         if outcome != case.right:
             wrong += 1
-            line += f" | right: {case.right} | wrong" + (f" ({case.open})" if case.open else "")
+            line += f" | right: {case.right} | wrong" + (f" ({case.defect})" if case.defect else "")
         print(line, flush=True)
     for number, reason in NOT_RUN.items() if not word else ():
         print(f"{number}: not run: {reason}")

@@ -15,7 +15,7 @@ class Case:
     input: str
     right: str
     find_outcome: Outcome
-    open: str = ""
+    defect: str = ""
     """Why the outcome is still wrong; empty: the outcome must be right."""
 
     def run(self) -> str:
@@ -30,12 +30,11 @@ CASES: list[Case] = []
 
 
 def case(
-    number: str, situation: str, *, right: str, open: str = ""
+    number: str, situation: str, *, right: str, defect: str = ""
 ) -> Callable[[Outcome], Outcome]:
-    """Decorate a function that returns the outcome of a situation."""
 
     def register(function: Outcome) -> Outcome:
-        CASES.append(Case(number, situation, right, function, open))
+        CASES.append(Case(number, situation, right, function, defect))
         return function
 
     return register

@@ -48,7 +48,7 @@ _DAY_MS = 86_400_000
 _TOPIC_BY_CLASS = {each: name for name, topic in TOPIC_BY_NAME.items() for each in topic.classes}
 
 #: Rounds by thresholds that evict pods in the first round, with as few gates as possible.
-MOVING = """
+MOVING_POLICY = """
 mode: enforce
 plugins: {balance: [LowNodeLoad]}
 rebalance:
@@ -68,21 +68,21 @@ migration:
 LOAD_AWARE = "whenOverloaded: wait\nplugins: {score: [LoadAwareScheduling]}\n"
 
 
-def with_changes(document: str, changes: str) -> str:
+def merge(document: str, changes: str) -> str:
     """Return a policy document with changed fields; maps are merged, null removes a field."""
 
-    def merge(old: Any, new: Any) -> Any:
+    def merge_values(old: Any, new: Any) -> Any:
         if not isinstance(old, dict) or not isinstance(new, dict):
             return new
-        merged = {**old, **{name: merge(old.get(name), value) for name, value in new.items()}}
+        merged = old | {name: merge_values(old.get(name), value) for name, value in new.items()}
         return {name: value for name, value in merged.items() if value is not None}
 
-    return yaml.safe_dump(merge(yaml.safe_load(document) or {}, yaml.safe_load(changes) or {}))
+    values = (yaml.safe_load(text) or {} for text in (document, changes))
+    return yaml.safe_dump(merge_values(*values))
 
 
-def moving(changes: str = "") -> str:
-    """Return the policy `MOVING` with changes."""
-    return with_changes(MOVING, changes)
+def make_policy(changes: str = "") -> str:
+    return merge(MOVING_POLICY, changes)
 
 
 class Cluster:
@@ -94,7 +94,7 @@ class Cluster:
     def __init__(self, policy: str = "", **nodes: float | None) -> None:
         self.pipeline = LocalPipeline()
         self.seconds = 0.0
-        self.answers: dict[type, list[Any]] = {}
+        self.outputs: dict[type, list[Any]] = {}
         self.nodes: dict[str, NodeState] = {}
         self.used: dict[str, dict[str, float]] = {}
         """Usage of each node in percent, by resource."""
@@ -107,10 +107,10 @@ class Cluster:
         }
         self.policy = read_policy(policy)
         self.apply(policy_record(policy), tick())
-        if refusals := self.refusals():
+        if refusals := self.list_refusals():
             raise ValueError(refusals[0])
         for name, used in nodes.items():
-            self.node(name, used)
+            self.add_node(name, used)
 
     def apply(self, *messages: Any, topic: str | None = None) -> list[Any]:
         """Apply messages as one batch; return the outputs of both stages."""
@@ -122,12 +122,12 @@ class Cluster:
             )
         outputs = [read_output(*output) for output in self.pipeline.apply(records)]
         for output in outputs:
-            self.answers.setdefault(type(output), []).append(output)
+            self.outputs.setdefault(type(output), []).append(output)
         return outputs
 
     # --- nodes and pods -------------------------------------------------------------------------
 
-    def node(
+    def add_node(
         self, name: str, cpu: float | None = None, memory: float | None = 10, **fields: Any
     ) -> None:
         """Add a node with fields of its record, and usage of further resources in `used`."""
@@ -137,41 +137,39 @@ class Cluster:
         if cpu is not None:
             self.used[name] = {"cpu": cpu, **({} if memory is None else {"memory": memory}), **used}
 
-    def pod(
+    def add_pod(
         self, uid: str, node: str, cpu: float | None = None, *, memory: float = 1, **fields: Any
     ) -> Pod:
         """Add a pod of a ReplicaSet that runs since yesterday. Without `cpu` it is not measured."""
         times = ("created_at_ms", "scheduled_at_ms", "initialized_at_ms")
         running = {"phase": "Running", "ready": True, "owners": controlled_by(uid), "node": node}
         yesterday = dict.fromkeys(times, START_MS - _DAY_MS)
-        made = make_pod(uid, **{**running, **yesterday, **fields})
-        self.apply(PodLifecycle(cluster=CLUSTER, event="seen", pod=made))
+        running_pod = make_pod(uid, **{**running, **yesterday, **fields})
+        self.apply(PodLifecycle(cluster=CLUSTER, event="seen", pod=running_pod))
         if cpu is not None:
-            self.pods[uid] = (node, made, {"cpu": cpu, "memory": memory})
-        return made
+            self.pods[uid] = (node, running_pod, {"cpu": cpu, "memory": memory})
+        return running_pod
 
-    def see(self, kind: str, found: dict[str, Any], cpu: float | None = None) -> list[Any]:
+    def report(self, kind: str, document: dict[str, Any], cpu: float | None = None) -> list[Any]:
         """Let the watch report an object of the API server; return the outputs of the stages.
 
         `kind` is the last part of the object's path. A pod with `cpu` is measured.
         """
         reporter = self._reporters[kind]
-        records = list(reporter.report_object(reporter.key(found), found, None))
+        records = list(reporter.report_object(reporter.key(document), document, None))
         for _, message in records:
             if cpu is not None and isinstance(message, PodLifecycle):
                 node, pod = message.pod.node or "", message.pod
                 self.pods[pod.uid] = (node, pod, {"cpu": cpu, "memory": 1})
-        return [answer for topic, message in records for answer in self.apply(message, topic=topic)]
+        return [output for topic, message in records for output in self.apply(message, topic=topic)]
 
-    def schedule(self, found: dict[str, Any]) -> str:
+    def schedule(self, document: dict[str, Any]) -> str:
         """Let the watch report a waiting pod; return its node, or the outcome with its message."""
-        decisions = [
-            each for each in self.see("pods", found) if isinstance(each, PlacementDecision)
-        ]
+        outputs = self.report("pods", document)
+        decisions = [output for output in outputs if isinstance(output, PlacementDecision)]
         return describe(decisions[-1]) if decisions else "no decision"
 
-    def end(self, uid: str) -> None:
-        """Delete a pod, also from metrics."""
+    def delete_pod(self, uid: str) -> None:
         node, pod, used = self.pods.pop(uid)
         self.used[node] = {name: each - used.get(name, 0) for name, each in self.used[node].items()}
         self.apply(PodLifecycle(cluster=CLUSTER, event="deleted", pod=pod))
@@ -181,24 +179,24 @@ class Cluster:
     def measure(self, *names: str) -> None:
         """Send metrics of the named nodes, or of all measured nodes."""
         for name in names or self.used:
-            self.metrics[name] = self.metric(name)
+            self.metrics[name] = self.build_metric(name)
             self.apply(self.metrics[name])
 
-    def metric(self, name: str) -> NodeMetric:
+    def build_metric(self, name: str) -> NodeMetric:
         pods = [each for each in self.pods.values() if each[0] == name]
         used = self.used[name]
-        own = {
+        system_usage_shares = {
             resource: max(0, share - sum(each[2].get(resource, 0) for each in pods))
             for resource, share in used.items()
         }
         measured = tuple(
-            PodMetric(namespace=pod.namespace, name=pod.name, usage=amounts(shares))
+            PodMetric(namespace=pod.namespace, name=pod.name, usage=to_amounts(shares))
             for _, pod, shares in pods
         )
-        return metric(name, usage=amounts(used), system_usage=amounts(own), pods=measured,
+        return metric(name, usage=to_amounts(used), system_usage=to_amounts(system_usage_shares), pods=measured,
                       seconds=self.seconds, report_interval_ms=60_000)  # fmt: skip
 
-    def minutes(self, count: int = 1, *, measured: bool = True) -> "Cluster":
+    def pass_minutes(self, count: int = 1, *, measured: bool = True) -> "Cluster":
         """Advance the clock; in each minute, nodes send metrics and a round runs."""
         for _ in range(count):
             self.seconds += 60
@@ -207,7 +205,7 @@ class Cluster:
             self.apply(tick(self.seconds))
         return self
 
-    def sample(self, node: str, seconds: float, cpu: float, **fields: Any) -> NodeUsage:
+    def build_sample(self, node: str, seconds: float, cpu: float, **fields: Any) -> NodeUsage:
         """Return a usage sample of a node with this percentage of CPU."""
         usage = {"cpu": round(cpu * CPU), "memory": 10 * MEMORY}
         fields = {"cluster": CLUSTER, "node": node, "usage": usage, **fields}
@@ -215,34 +213,32 @@ class Cluster:
 
     # --- outcomes -------------------------------------------------------------------------------
 
-    def of(self, kind: type) -> list[Any]:
-        """Return all outputs of a class so far."""
-        return self.answers.get(kind, [])
+    def list_outputs(self, kind: type) -> list[Any]:
+        return self.outputs.get(kind, [])
 
     @property
-    def round(self) -> RebalanceRound:
-        newest: RebalanceRound = self.of(RebalanceRound)[-1]
+    def newest_round(self) -> RebalanceRound:
+        newest: RebalanceRound = self.list_outputs(RebalanceRound)[-1]
         return newest
 
-    def hot(self, node: str) -> HotNode | None:
-        """Return a hot node of the newest round, or None."""
-        found = [hot for pool in self.round.pools for hot in pool.hot if hot.node == node]
+    def find_hot(self, node: str) -> HotNode | None:
+        found = [hot for pool in self.newest_round.pools for hot in pool.hot if hot.node == node]
         return found[0] if found else None
 
-    def moves(self) -> str:
+    def describe_moves(self) -> str:
         """Return the moves of the newest round, such as `a n1->n2`."""
         verdicts = [
             f"{pod.pod.name} {hot.node}->{pod.target}"
-            for pool in self.round.pools
+            for pool in self.newest_round.pools
             for hot in pool.hot
             for pod in hot.pods
             if not pod.gate
         ]
         return ", ".join(verdicts) or "none"
 
-    def gate(self, uid: str = "") -> str:
+    def find_gate(self, uid: str = "") -> str:
         """Return the gate of a pod in the newest round, or the first gate of any pod, node or pool."""
-        for pool in self.round.pools:
+        for pool in self.newest_round.pools:
             for hot in pool.hot:
                 for verdict in hot.pods:
                     if verdict.pod.uid == uid or (not uid and verdict.gate):
@@ -253,14 +249,13 @@ class Cluster:
                 return pool.gate
         return "not looked at" if uid else "nothing stopped"
 
-    def commands(self) -> list[EvictionCommand]:
+    def list_commands(self) -> list[EvictionCommand]:
         """Return all eviction commands that are not dry."""
-        return [each for each in self.of(EvictionCommand) if not each.dry_run]
+        return [each for each in self.list_outputs(EvictionCommand) if not each.dry_run]
 
-    def answer(
+    def report_outcome(
         self, command: EvictionCommand, result: Any, reason: str = "", **fields: Any
     ) -> None:
-        """Report the outcome of a command, as the evictor does."""
         self.apply(
             CommandOutcome(
                 command_id=command.command_id, cluster=CLUSTER, command="evict", pod=command.pod,
@@ -269,9 +264,9 @@ class Cluster:
             )
         )  # fmt: skip
 
-    def last_report(self) -> str:
+    def read_status(self) -> str:
         """Return phase, reason and message of the newest migration status."""
-        report: MigrationStatus = self.of(MigrationStatus)[-1]
+        report: MigrationStatus = self.list_outputs(MigrationStatus)[-1]
         return f"{report.phase} {report.reason}: {report.message}"
 
     def place(self, pod: Pod) -> str:
@@ -280,25 +275,25 @@ class Cluster:
 
     def decide(self, pod: Pod) -> PlacementDecision:
         request = SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=at(self.seconds))
-        answers = self.apply(request)
-        decisions = [each for each in answers if isinstance(each, PlacementDecision)]
+        outputs = self.apply(request)
+        decisions = [each for each in outputs if isinstance(each, PlacementDecision)]
         if not decisions:
-            raise ValueError(f"no decision but {answers}")
+            raise ValueError(f"no decision but {outputs}")
         return decisions[-1]
 
-    def refusals(self) -> list[str]:
-        return [letter.reason for letter in self.of(DeadLetter)]
+    def list_refusals(self) -> list[str]:
+        return [letter.reason for letter in self.list_outputs(DeadLetter)]
 
-    def why_not(self, node: str) -> list[str]:
+    def explain_node(self, node: str) -> list[str]:
         """Return the sentences of `cluster why-not --node`."""
         evidence = Evidence(
             CLUSTER,
             at(self.seconds),
             tick_ms=at(self.seconds),
-            rounds=tuple(reversed(self.of(RebalanceRound))),
+            rounds=tuple(reversed(self.list_outputs(RebalanceRound))),
             metrics=dict(self.metrics),
             nodes=dict(self.nodes),
-            migrations=tuple(reversed(self.of(MigrationStatus))),
+            migrations=tuple(reversed(self.list_outputs(MigrationStatus))),
             policy=self.policy,
         )
         return list(explain_node(evidence, node).sentences)
@@ -309,7 +304,7 @@ def describe(decision: PlacementDecision) -> str:
     return decision.node or f"{decision.outcome}: {decision.message}"
 
 
-def pod_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> dict[str, Any]:
+def make_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> dict[str, Any]:
     """Return a pod as JSON of the API server: on a node it runs since yesterday, else it waits.
 
     `fields` are fields of the spec, or `annotations`, `labels`, `owner` (kind and uid) and `status`.
@@ -341,7 +336,7 @@ def pod_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> d
     }  # fmt: skip
 
 
-def amounts(shares: Mapping[str, float]) -> dict[str, int]:
+def to_amounts(shares: Mapping[str, float]) -> dict[str, int]:
     """Convert percentages to amounts; resources other than CPU and memory are amounts already."""
     units = {"cpu": CPU, "memory": MEMORY}
     return {name: round(share * units.get(name, 1)) for name, share in shares.items()}

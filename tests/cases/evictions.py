@@ -6,14 +6,14 @@ from typing import Any
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION, Evictor
 from schemas.messages.migrations import MigrationStatus
 from tests.cases.case import case, cases
-from tests.cases.cluster import Cluster, moving, pod_object
+from tests.cases.cluster import Cluster, make_object, make_policy
 from tests.connectors.kubernetes.sinks.builders import CREATED, EVICTION, NODE, POD, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.fake_server import FakeServer, failure
 from tests.connectors.ports.sink_contract import eviction
 from tests.streams.builders import tick
 
 #: Words of gates that replace the whole text of the gate in an outcome.
-_NAMED = (
+_GATE_WORDS = (
     *(
         "do-not-disrupt",
         "safe-to-evict",
@@ -26,21 +26,21 @@ _NAMED = (
 _Object = tuple[str, dict[str, Any]]
 
 
-def judge(found: dict[str, Any], policy: str = "", *more: _Object) -> str:
+def run_round(document: dict[str, Any], policy: str = "", *more: _Object) -> str:
     """Return whether pod a leaves n1 at 85 % for n2 at 20 %, with further objects in the cluster."""
-    cluster = Cluster(moving(policy), n1=85, n2=20)
+    cluster = Cluster(make_policy(policy), n1=85, n2=20)
     for kind, other in more:
-        cluster.see(kind, other)
-    cluster.see("pods", found, cpu=20)
-    return kept(cluster.minutes())
+        cluster.report(kind, other)
+    cluster.report("pods", document, cpu=20)
+    return describe_stay(cluster.pass_minutes())
 
 
-def kept(cluster: Cluster) -> str:
+def describe_stay(cluster: Cluster) -> str:
     """Return `leaves`, or why pod a stays."""
-    gate = cluster.gate("a")
+    gate = cluster.find_gate("a")
     if gate in ("leaves", "not looked at"):
-        return gate if cluster.commands() or gate != "leaves" else cluster.last_report()
-    return f"stays: {next((word for word in _NAMED if word in gate), gate)}"
+        return gate if cluster.list_commands() or gate != "leaves" else cluster.read_status()
+    return f"stays: {next((word for word in _GATE_WORDS if word in gate), gate)}"
 
 
 def _job(pod_restarts: str = "Never", failed: int = 0, **spec: Any) -> _Object:
@@ -90,7 +90,7 @@ _WEB = {"labels": {"app": "web"}}
     ("example.com/other: true", {"example.com/other": "true"}, "leaves"),
 )  # fmt: skip
 def heed_annotations(annotations: dict[str, str]) -> str:
-    return judge(pod_object("a", "n1", annotations=annotations))
+    return run_round(make_object("a", "n1", annotations=annotations))
 
 
 @cases(
@@ -101,7 +101,7 @@ def heed_annotations(annotations: dict[str, str]) -> str:
     ("a Failed bare pod: it runs no more", {"status": {"phase": "Failed"}}, "not looked at"),
 )
 def leave_bare_pods(fields: dict[str, Any]) -> str:
-    return judge(pod_object("a", "n1", owner=("", ""), **fields))
+    return run_round(make_object("a", "n1", owner=("", ""), **fields))
 
 
 @cases(
@@ -132,7 +132,7 @@ def leave_bare_pods(fields: dict[str, Any]) -> str:
 )  # fmt: skip
 def protect(given: tuple[Any, ...]) -> str:
     fields, policy, *more = given
-    return judge(pod_object("a", "n1", **fields), policy, *more)
+    return run_round(make_object("a", "n1", **fields), policy, *more)
 
 
 @cases(
@@ -141,29 +141,29 @@ def protect(given: tuple[Any, ...]) -> str:
     ("replicas fell an hour before", 3600, "leaves"),
 )
 def leave_a_workload_that_scales_down(seconds: int) -> str:
-    cluster = Cluster(moving(), n1=60, n2=20)
-    cluster.see("replicasets", _replicas(20))
-    cluster.see("pods", pod_object("a", "n1", owner=("ReplicaSet", "web")), cpu=20)
-    cluster.minutes().see("replicasets", _replicas(8))
-    cluster.minutes(seconds // 60 - 1)
+    cluster = Cluster(make_policy(), n1=60, n2=20)
+    cluster.report("replicasets", _replicas(20))
+    cluster.report("pods", make_object("a", "n1", owner=("ReplicaSet", "web")), cpu=20)
+    cluster.pass_minutes().report("replicasets", _replicas(8))
+    cluster.pass_minutes(seconds // 60 - 1)
     cluster.used["n1"]["cpu"] = 85
-    return kept(cluster.minutes())
+    return describe_stay(cluster.pass_minutes())
 
 
 @case("35.10 of 1000", "minAvailable 990 of 1000 pods, 100 of them on a hot node: how many leave at once?",
       right="10 commands")  # fmt: skip
 def move_as_many_as_a_budget_allows() -> str:
-    cluster = Cluster(moving("migration: {evictBurst: 1000}"), n1=99)
+    cluster = Cluster(make_policy("migration: {evictBurst: 1000}"), n1=99)
     for number in range(2, 12):
-        cluster.node(f"n{number}", 5)
-    cluster.see(*_budget(10, 1000, 990, 1000))
+        cluster.add_node(f"n{number}", 5)
+    cluster.report(*_budget(10, 1000, 990, 1000))
     for number in range(100):
-        found = pod_object(
+        found = make_object(
             f"p{number}", "n1", "10m", labels={"app": "web"}, owner=("ReplicaSet", "web")
         )
-        cluster.see("pods", found, cpu=0.9)
-    cluster.minutes(2)
-    return f"{len(cluster.commands())} commands"
+        cluster.report("pods", found, cpu=0.9)
+    cluster.pass_minutes(2)
+    return f"{len(cluster.list_commands())} commands"
 
 
 # --- answers of the API server -------------------------------------------------------------------
@@ -195,36 +195,36 @@ def understand_an_answer(given: tuple[Any, dict[str, str]]) -> str:
 @case("35", "n1 hot by 20 virtual machines, at most 2 at once per node; both evictions go on in the background",
       right="2 commands in 5 rounds")  # fmt: skip
 def count_evictions_in_the_background() -> str:
-    cluster = Cluster(moving("migration: {maxMigratingPerNode: 2}"), n1=99, n2=5, n3=5)
+    cluster = Cluster(make_policy("migration: {maxMigratingPerNode: 2}"), n1=99, n2=5, n3=5)
     for number in range(20):
-        found = pod_object(f"vm-{number}", "n1", owner=("VirtualMachineInstance", f"vm-{number}"))
-        cluster.see("pods", found, cpu=4)
+        found = make_object(f"vm-{number}", "n1", owner=("VirtualMachineInstance", f"vm-{number}"))
+        cluster.report("pods", found, cpu=4)
     answered: set[str] = set()
     for _ in range(5):
-        cluster.minutes()
-        for command in cluster.commands():
+        cluster.pass_minutes()
+        for command in cluster.list_commands():
             if command.command_id not in answered:
                 answered.add(command.command_id)
-                cluster.answer(command, "done", "the eviction goes on in the background")
-    return f"{len(cluster.commands())} commands in 5 rounds"
+                cluster.report_outcome(command, "done", "the eviction goes on in the background")
+    return f"{len(cluster.list_commands())} commands in 5 rounds"
 
 
 @case("35.retry", "a budget refuses the eviction of the only pod: attempts in 5 minutes, with back-off",
       right="3 to 12 commands, of 1 migration")  # fmt: skip
 def try_again_after_a_refusal() -> str:
-    cluster = Cluster(moving(), n1=85, n2=20)
-    cluster.see("pods", pod_object("a", "n1"), cpu=20)
+    cluster = Cluster(make_policy(), n1=85, n2=20)
+    cluster.report("pods", make_object("a", "n1"), cpu=20)
     answered = 0
     for second in range(300):
         if second % 60 == 0:
             cluster.measure()
         cluster.seconds += 1
         cluster.apply(tick(cluster.seconds))
-        for command in cluster.commands()[answered:]:
+        for command in cluster.list_commands()[answered:]:
             answered += 1
-            cluster.answer(command, "refused", "by the disruption budget web")
-    migrations = {each.migration_id for each in cluster.of(MigrationStatus)}
-    count = len(cluster.commands())
+            cluster.report_outcome(command, "refused", "by the disruption budget web")
+    migrations = {each.migration_id for each in cluster.list_outputs(MigrationStatus)}
+    count = len(cluster.list_commands())
     commands = "3 to 12" if 3 <= count <= 12 else str(count)
     return f"{commands} commands, of {len(migrations)} migration"
 
@@ -232,22 +232,22 @@ def try_again_after_a_refusal() -> str:
 @case("3.terminating", "a pod terminates for an hour (grace 30 s) on a node at 90 %; another one of 20 % could leave",
       right="b n1->n2")  # fmt: skip
 def relieve_a_node_whose_pod_never_ends() -> str:
-    cluster = Cluster(moving(), n1=90, n2=10)
-    stuck = pod_object("stuck", "n1")
+    cluster = Cluster(make_policy(), n1=90, n2=10)
+    stuck = make_object("stuck", "n1")
     stuck["metadata"]["deletionTimestamp"] = "2025-10-09T07:53:20Z"
     stuck["metadata"]["deletionGracePeriodSeconds"] = 30
-    cluster.see("pods", stuck, cpu=25)
-    cluster.see("pods", pod_object("b", "n1"), cpu=20)
-    cluster.minutes()
-    return cluster.moves()
+    cluster.report("pods", stuck, cpu=25)
+    cluster.report("pods", make_object("b", "n1"), cpu=20)
+    cluster.pass_minutes()
+    return cluster.describe_moves()
 
 
 @case("3.no evictor", "no evictor runs: a command without an outcome, ten minutes later",
       right="the report names a missing evictor")  # fmt: skip
 def say_that_no_evictor_runs() -> str:
-    cluster = Cluster(moving(), n1=85, n2=20)
-    cluster.see("pods", pod_object("a", "n1"), cpu=20)
-    cluster.minutes(10)
-    reports = [each.message for each in cluster.of(MigrationStatus)]
+    cluster = Cluster(make_policy(), n1=85, n2=20)
+    cluster.report("pods", make_object("a", "n1"), cpu=20)
+    cluster.pass_minutes(10)
+    reports = [each.message for each in cluster.list_outputs(MigrationStatus)]
     named = any("evictor" in each for each in reports)
     return "the report names a missing evictor" if named else " | ".join(dict.fromkeys(reports))

@@ -14,7 +14,7 @@ from schemas.messages.pods import Pod, Toleration
 from schemas.topics.codec import decode_as
 from streams.pods.kind import compute_demand
 from tests.cases.case import case, cases
-from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
+from tests.cases.cluster import LOAD_AWARE, Cluster, make_object, make_pod, make_policy, merge
 from tests.streams.builders import container, tick
 
 # --- demand of a pod -----------------------------------------------------------------------------
@@ -24,9 +24,9 @@ from tests.streams.builders import container, tick
       right="1 placed, 9 refused: cpu usage exceed threshold")  # fmt: skip
 def count_a_burst() -> str:
     more = "compat: koordinator\nloadAware: {usageThresholds: {cpu: 65}}"
-    cluster = Cluster(with_changes(LOAD_AWARE, more))
-    cluster.node("n1", 192, allocatable={"cpu": "32", "memory": "40Gi", "pods": "110"})
-    cluster.minutes()
+    cluster = Cluster(merge(LOAD_AWARE, more))
+    cluster.add_node("n1", 192, allocatable={"cpu": "32", "memory": "40Gi", "pods": "110"})
+    cluster.pass_minutes()
     decisions = [cluster.decide(make_pod(f"p{number}", cpu="2")) for number in range(10)]
     placed = sum(each.node is not None for each in decisions)
     reasons = {
@@ -35,7 +35,7 @@ def count_a_burst() -> str:
     return f"{placed} placed, {10 - placed} refused: {', '.join(reasons)}"
 
 
-def _asks(name: str, cpu: str, **fields: Any) -> dict[str, Any]:
+def _make_container(name: str, cpu: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "resources": {"requests": {"cpu": cpu}}, **fields}
 
 
@@ -45,13 +45,13 @@ def _asks(name: str, cpu: str, **fields: Any) -> dict[str, Any]:
     ("init [i1 2000m, s1 sidecar 500m]: i1 runs before s1", True, "2100m"),
 )
 def count_native_sidecars(reverse: bool) -> str:
-    init = [_asks("s1", "500m", restartPolicy="Always"), _asks("i1", "2000m")]
-    found = pod_object("a", containers=[_asks("app", "1000m")], overhead={"cpu": "100m"},
+    init = [_make_container("s1", "500m", restartPolicy="Always"), _make_container("i1", "2000m")]
+    found = make_object("a", containers=[_make_container("app", "1000m")], overhead={"cpu": "100m"},
                        initContainers=init[::-1] if reverse else init)  # fmt: skip
-    return f"{compute_demand(_read(found)).requests['cpu']}m"
+    return f"{compute_demand(_convert_pod(found)).requests['cpu']}m"
 
 
-def _read(found: dict[str, Any]) -> Pod:
+def _convert_pod(found: dict[str, Any]) -> Pod:
     read = decode_as(Pod, orjson.dumps(read_pod(found, Claims())))
     assert isinstance(read, Pod), read
     return read
@@ -71,8 +71,8 @@ def count_a_resize(given: tuple[str, str]) -> str:
                                "resources": {"requests": {"cpu": "2"}}}],
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
     }  # fmt: skip
-    found = pod_object("a", "n1", containers=[_asks("app", spec)], status=status)
-    return f"{compute_demand(_read(found)).requests['cpu']}m"
+    found = make_object("a", "n1", containers=[_make_container("app", spec)], status=status)
+    return f"{compute_demand(_convert_pod(found)).requests['cpu']}m"
 
 
 # --- large pods, full clusters -------------------------------------------------------------------
@@ -87,8 +87,8 @@ def count_a_resize(given: tuple[str, str]) -> str:
 def place_large_pods(asked: tuple[dict[str, str], dict[str, str]]) -> str:
     cluster = Cluster("")
     for name in ("n1", "n2"):
-        cluster.node(name, 2, allocatable={"cpu": "8", "memory": "40Gi", "pods": "110"})
-    cluster.minutes()
+        cluster.add_node(name, 2, allocatable={"cpu": "8", "memory": "40Gi", "pods": "110"})
+    cluster.pass_minutes()
     requests, limits = asked
     return cluster.place(make_pod("p", containers=(container(requests, limits),)))
 
@@ -101,20 +101,20 @@ def place_large_pods(asked: tuple[dict[str, str], dict[str, str]]) -> str:
 )  # fmt: skip
 def place_on_the_least_bad(policy: str) -> str:
     cluster = Cluster(policy, n1=78, n2=85)
-    cluster.minutes()
+    cluster.pass_minutes()
     return cluster.place(make_pod("p"))
 
 
 @case("44", "a healthy node with a fresh metric: the decision warns of nothing",
       right="n1, 0 stale, judged by estimates: no")  # fmt: skip
 def warn_of_nothing_on_a_healthy_node() -> str:
-    policy = with_changes(LOAD_AWARE, "loadAware: {aggregated: {usageThresholds: {cpu: 65}, "
+    policy = merge(LOAD_AWARE, "loadAware: {aggregated: {usageThresholds: {cpu: 65}, "
                           "usageAggregationType: p95, usageAggregatedDuration: 10m}}")  # fmt: skip
     cluster = Cluster(policy, n1=20)
     cluster.seconds += 60
     p95 = AggregatedUsage(duration_ms=600_000, usage={"p95": {"cpu": 2000, "memory": 4 * 2**30}})
-    cluster.apply(cluster.metric("n1").model_copy(update={"aggregated": (p95,)}))
-    cluster.minutes(measured=False)
+    cluster.apply(cluster.build_metric("n1").model_copy(update={"aggregated": (p95,)}))
+    cluster.pass_minutes(measured=False)
     found = cluster.decide(make_pod("p"))
     judged = "yes" if found.judged_by_estimates else "no"
     return f"{found.node}, {found.stale_nodes} stale, judged by estimates: {judged}"
@@ -123,15 +123,15 @@ def warn_of_nothing_on_a_healthy_node() -> str:
 # --- waiting -------------------------------------------------------------------------------------
 
 
-def _full(policy: str = "") -> Cluster:
+def _make_full_cluster(policy: str = "") -> Cluster:
     """Return a cluster of one node without room: a pod requests the whole node."""
     cluster = Cluster(policy, n1=5)
-    cluster.pod("tenant", "n1", 5, containers=(container({"cpu": "9500m"}),))
-    cluster.minutes()
+    cluster.add_pod("tenant", "n1", 5, containers=(container({"cpu": "9500m"}),))
+    cluster.pass_minutes()
     return cluster
 
 
-def _seconds(cluster: Cluster, count: int) -> None:
+def _pass_seconds(cluster: Cluster, count: int) -> None:
     """Advance the clock by seconds. Every fifth second the usage changes, which frees no room."""
     for _ in range(count):
         cluster.seconds += 1
@@ -141,14 +141,14 @@ def _seconds(cluster: Cluster, count: int) -> None:
         cluster.apply(tick(cluster.seconds))
 
 
-def _first_placed(cluster: Cluster, known: int) -> str:
+def _find_first_placed(cluster: Cluster, known: int) -> str:
     """Return which pod gets a node within a minute, and whether within a second.
 
     `known` is the number of decisions before room was freed.
     """
     for second in range(1, 61):
-        _seconds(cluster, 1)
-        decisions: list[PlacementDecision] = cluster.of(PlacementDecision)[known:]
+        _pass_seconds(cluster, 1)
+        decisions: list[PlacementDecision] = cluster.list_outputs(PlacementDecision)[known:]
         if placed := [each.pod.name for each in decisions if each.node]:
             return f"{placed[0]} {'at once' if second == 1 else f'after {second} s'}"
     return "none in 60 s"
@@ -157,32 +157,31 @@ def _first_placed(cluster: Cluster, known: int) -> str:
 @case("2.priority", "priority 1,000,000 waits 150 s; its room is freed; a second later a pod of priority 0 asks",
       right="urgent at once")  # fmt: skip
 def give_freed_room_to_the_highest_priority() -> str:
-    cluster = _full()
+    cluster = _make_full_cluster()
     cluster.decide(make_pod("urgent", cpu="9", priority=1_000_000))
-    _seconds(cluster, 150)
-    known = len(cluster.of(PlacementDecision))
-    cluster.end("tenant")
-    _seconds(cluster, 1)
+    _pass_seconds(cluster, 150)
+    known = len(cluster.list_outputs(PlacementDecision))
+    cluster.delete_pod("tenant")
+    _pass_seconds(cluster, 1)
     cluster.decide(make_pod("small", cpu="8"))
-    return _first_placed(cluster, known)
+    return _find_first_placed(cluster, known)
 
 
 @case("2.oldest", "two pods of one priority and other sizes wait 100 and 50 s; room for one of them is freed",
       right="old at once")  # fmt: skip
 def give_freed_room_to_the_oldest() -> str:
-    cluster = _full()
+    cluster = _make_full_cluster()
     cluster.decide(make_pod("old", cpu="8"))
-    _seconds(cluster, 50)
+    _pass_seconds(cluster, 50)
     cluster.decide(make_pod("young", cpu="7"))
-    _seconds(cluster, 50)
-    known = len(cluster.of(PlacementDecision))
-    cluster.end("tenant")
-    return _first_placed(cluster, known)
+    _pass_seconds(cluster, 50)
+    known = len(cluster.list_outputs(PlacementDecision))
+    cluster.delete_pod("tenant")
+    return _find_first_placed(cluster, known)
 
 
-def _nominated(cpu: str) -> dict[str, Any]:
-    """Return a pod of another scheduler that is nominated to n1."""
-    return pod_object("theirs", cpu=cpu, schedulerName="default-scheduler", priority=1_000,
+def _make_nominated_pod(cpu: str) -> dict[str, Any]:
+    return make_object("theirs", cpu=cpu, schedulerName="default-scheduler", priority=1_000,
                       status={"nominatedNodeName": "n1"})  # fmt: skip
 
 
@@ -197,7 +196,7 @@ def _nominated(cpu: str) -> dict[str, Any]:
     ("a pod that another scheduler has nominated requests 1 core instead of 9.5", "nominated", "p at once"),
 )  # fmt: skip
 def end_the_back_off_by_an_event(event: str) -> str:
-    cluster = _full() if event in ("pod", "node", "resize") else Cluster("", n1=5)
+    cluster = _make_full_cluster() if event in ("pod", "node", "resize") else Cluster("", n1=5)
     changes: dict[str, dict[str, Any]] = {
         "taint": {"taints": (Taint(key="k", effect="NoSchedule"),)},
         "cordon": {"unschedulable": True},
@@ -205,23 +204,23 @@ def end_the_back_off_by_an_event(event: str) -> str:
     }
     before = changes.get(event)
     if before:
-        cluster.node("n1", 5, **before)
+        cluster.add_node("n1", 5, **before)
     if event == "nominated":
-        cluster.minutes().see("pods", _nominated("9500m"))
+        cluster.pass_minutes().report("pods", _make_nominated_pod("9500m"))
     selector = {"disk": "ssd"} if event == "label" else {}
     assert cluster.decide(make_pod("p", cpu="8", node_selector=selector)).node is None
-    _seconds(cluster, 100)
-    known = len(cluster.of(PlacementDecision))
+    _pass_seconds(cluster, 100)
+    known = len(cluster.list_outputs(PlacementDecision))
     if event == "pod":
-        cluster.end("tenant")
+        cluster.delete_pod("tenant")
     elif event == "resize":
-        cluster.pod("tenant", "n1", 5, containers=(container({"cpu": "1"}),))
+        cluster.add_pod("tenant", "n1", 5, containers=(container({"cpu": "1"}),))
     elif event == "nominated":
-        cluster.see("pods", _nominated("1"))
+        cluster.report("pods", _make_nominated_pod("1"))
     else:
         labels: dict[str, Any] = {"labels": {"disk": "ssd"}} if event == "label" else {}
-        cluster.node("n2" if event == "node" else "n1", 5, **labels)
-    return _first_placed(cluster, known)
+        cluster.add_node("n2" if event == "node" else "n1", 5, **labels)
+    return _find_first_placed(cluster, known)
 
 
 # --- room of others ------------------------------------------------------------------------------
@@ -231,13 +230,13 @@ def end_the_back_off_by_an_event(event: str) -> str:
       right="placed 1 of 9")  # fmt: skip
 def keep_the_room_of_a_nominated_pod() -> str:
     cluster = Cluster("", n1=5)
-    cluster.minutes()
-    cluster.see("pods", _nominated("9"))
-    placed = [cluster.schedule(pod_object(f"p{number}", cpu="1")) for number in range(9)]
+    cluster.pass_minutes()
+    cluster.report("pods", _make_nominated_pod("9"))
+    placed = [cluster.schedule(make_object(f"p{number}", cpu="1")) for number in range(9)]
     return f"placed {placed.count('n1')} of 9"
 
 
-_BESIDE = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+_ANTI_AFFINITY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}  # fmt: skip
 
 
@@ -249,10 +248,10 @@ _BESIDE = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
 def keep_away_from_pods_that_require_it(labels: dict[str, str]) -> str:
     cluster = Cluster("", n1=5, n2=30)
     for name in ("n1", "n2"):
-        cluster.node(name, 5 if name == "n1" else 30, labels={"kubernetes.io/hostname": name})
-    cluster.minutes()
-    cluster.see("pods", pod_object("alone", "n1", affinity=_BESIDE))
-    return cluster.schedule(pod_object("p", labels=labels))
+        cluster.add_node(name, 5 if name == "n1" else 30, labels={"kubernetes.io/hostname": name})
+    cluster.pass_minutes()
+    cluster.report("pods", make_object("alone", "n1", affinity=_ANTI_AFFINITY))
+    return cluster.schedule(make_object("p", labels=labels))
 
 
 @cases(
@@ -264,14 +263,14 @@ def keep_away_from_pods_that_require_it(labels: dict[str, str]) -> str:
      "room is reserved on n3"),
 )  # fmt: skip
 def never_move_beside_pods_that_forbid_it(policy: str) -> str:
-    cluster = Cluster(moving(policy), n1=85)
+    cluster = Cluster(make_policy(policy), n1=85)
     for name, cpu in (("n2", 10), ("n3", 20)):
-        cluster.node(name, cpu, labels={"kubernetes.io/hostname": name})
-    cluster.see("pods", pod_object("alone", "n2", affinity=_BESIDE), cpu=1)
+        cluster.add_node(name, cpu, labels={"kubernetes.io/hostname": name})
+    cluster.report("pods", make_object("alone", "n2", affinity=_ANTI_AFFINITY), cpu=1)
     for name in ("a", "b", "c", "d"):
-        cluster.see("pods", pod_object(name, "n1", cpu="2", labels={"app": "web"}), cpu=20)
-    cluster.minutes()
-    held = [each for each in cluster.of(MigrationStatus) if each.phase != "Pending"]
+        cluster.report("pods", make_object(name, "n1", cpu="2", labels={"app": "web"}), cpu=20)
+    cluster.pass_minutes()
+    held = [each for each in cluster.list_outputs(MigrationStatus) if each.phase != "Pending"]
     return str(held[1].message)
 
 
@@ -292,9 +291,9 @@ def never_move_beside_pods_that_forbid_it(policy: str) -> str:
 def refuse_what_is_not_evaluated(given: tuple[str, str, str]) -> str:
     kind, name, value = given
     cluster = Cluster("", n1=5)
-    cluster.minutes()
+    cluster.pass_minutes()
     named: dict[str, Any] = {f"{kind}s": {name: value}}
-    outcome = cluster.schedule(pod_object("p", **named))
+    outcome = cluster.schedule(make_object("p", **named))
     return "refused by name" if outcome.startswith("refused") else outcome
 
 
@@ -306,14 +305,14 @@ def refuse_what_is_not_evaluated(given: tuple[str, str, str]) -> str:
     ),
 )  # fmt: skip
 def place_on_avoided_nodes_last(key: str) -> str:
-    return _place_beside(Taint(key=key, effect="PreferNoSchedule"))
+    return _place_with_taint(Taint(key=key, effect="PreferNoSchedule"))
 
 
-def _place_beside(taint: Taint, **fields: Any) -> str:
+def _place_with_taint(taint: Taint, **fields: Any) -> str:
     """Place a pod if n1 is idle with the taint, and n2 is at 60 %."""
     cluster = Cluster("", n2=60)
-    cluster.node("n1", 5, taints=(taint,))
-    cluster.minutes()
+    cluster.add_node("n1", 5, taints=(taint,))
+    cluster.pass_minutes()
     return cluster.place(make_pod("p", **fields))
 
 
@@ -328,7 +327,7 @@ def _place_beside(taint: Taint, **fields: Any) -> str:
 )  # fmt: skip
 def place_on_leaving_nodes_last(taint: tuple[str, str]) -> str:
     key, effect = taint
-    return _place_beside(
+    return _place_with_taint(
         Taint.model_validate({"key": key, "effect": effect}),
         tolerations=(Toleration(operator="Exists"),),
     )
@@ -344,11 +343,11 @@ def place_on_leaving_nodes_last(taint: tuple[str, str]) -> str:
 )  # fmt: skip
 def report_a_rejection_before_the_binding_is_confirmed(reason: str) -> str:
     cluster = Cluster("", n1=5)
-    cluster.minutes()
-    cluster.schedule(pod_object("p", cpu="7"))
+    cluster.pass_minutes()
+    cluster.schedule(make_object("p", cpu="7"))
     failed = {"phase": "Failed", "reason": reason}
-    cluster.see("pods", pod_object("p", "n1", cpu="7", status=failed))
-    newest: PlacementDecision = cluster.of(PlacementDecision)[-1]
+    cluster.report("pods", make_object("p", "n1", cpu="7", status=failed))
+    newest: PlacementDecision = cluster.list_outputs(PlacementDecision)[-1]
     return f"rejected by the kubelet: {newest.rejected}" if newest.rejected else newest.message
 
 
@@ -356,9 +355,10 @@ def report_a_rejection_before_the_binding_is_confirmed(reason: str) -> str:
       right="first on n1, second on n1")  # fmt: skip
 def release_the_room_of_a_rejected_pod() -> str:
     cluster = Cluster("", n1=5)
-    cluster.minutes()
-    first = cluster.schedule(pod_object("p", cpu="7"))
-    cluster.see(
-        "pods", pod_object("p", "n1", cpu="7", status={"phase": "Failed", "reason": "OutOfcpu"})
+    cluster.pass_minutes()
+    first = cluster.schedule(make_object("p", cpu="7"))
+    cluster.report(
+        "pods",
+        make_object("p", "n1", cpu="7", status={"phase": "Failed", "reason": "OutOfcpu"}),
     )
-    return f"first on {first}, second on {cluster.schedule(pod_object('q', cpu='7'))}"
+    return f"first on {first}, second on {cluster.schedule(make_object('q', cpu='7'))}"

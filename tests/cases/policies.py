@@ -12,7 +12,7 @@ from tests.connectors.policies.imports.harness import (
 )
 
 
-def check(document: str, word: str) -> str:
+def describe_check(document: str, word: str) -> str:
     """Return `error` or `warning` with the word if a text has it, else with all texts; or `accepted`."""
     try:
         policy = read_policy(document, KNOWN)
@@ -108,13 +108,13 @@ _KOORDINATOR = "compat: koordinator\n"
      ("loadAware: {usageThresholds: {nvidia.com/: 50}}", "nvidia.com/"), "error: nvidia.com/"),
 )  # fmt: skip
 def check_a_policy(given: tuple[str, str]) -> str:
-    return check(*given)
+    return describe_check(*given)
 
 
 # --- configurations of other systems -------------------------------------------------------------
 
 
-def _descheduler(
+def _make_descheduler(
     args: str = "", *, kind: str = "balance", plugin: str = "LowNodeUtilization", more: str = ""
 ) -> str:
     default = "metricsUtilization: {source: KubernetesMetrics}, thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"
@@ -124,7 +124,7 @@ def _descheduler(
     )
 
 
-def _scheduler(plugins: str, config: str = "") -> str:
+def _make_scheduler(plugins: str, config: str = "") -> str:
     return (
         f"{SCHEDULER}profiles:\n- schedulerName: s\n  plugins: {{score: {{{plugins}}}}}\n{config}"
     )
@@ -150,7 +150,7 @@ data:
   resource-threshold-config: |
     {"clusterStrategy": {"enable": true, "memoryEvictThresholdPercent": 65}}
 ---
-""" + _scheduler("enabled: [{name: LoadAwareScheduling}]", "  pluginConfig:\n  - name: LoadAwareScheduling\n"
+""" + _make_scheduler("enabled: [{name: LoadAwareScheduling}]", "  pluginConfig:\n  - name: LoadAwareScheduling\n"
                  "    args: {usageThresholds: {memory: 95}}\n")  # fmt: skip
 
 
@@ -158,26 +158,26 @@ data:
     "34",
     ("a remark inside a key: `only these namespaces:`", (_BROKEN, 'allowed: include, exclude'),
      'line 9: allowed: include, exclude'),
-    ("metricsUtilization.sorce", (_descheduler("metricsUtilization: {sorce: KubernetesMetrics}, thresholds: "
+    ("metricsUtilization.sorce", (_make_descheduler("metricsUtilization: {sorce: KubernetesMetrics}, thresholds: "
      "{cpu: 20}, targetThresholds: {cpu: 50}"), 'did you mean "source"?'), 'line 7: did you mean "source"?'),
-    ("podProtections at the top level", (_descheduler(more="podProtections: {}\n"), "DefaultEvictor"),
+    ("podProtections at the top level", (_make_descheduler(more="podProtections: {}\n"), "DefaultEvictor"),
      "line 3: DefaultEvictor"),
-    ("a balance plugin under deschedule", (_descheduler(kind="deschedule"), "name it under balance"),
+    ("a balance plugin under deschedule", (_make_descheduler(kind="deschedule"), "name it under balance"),
      "lost LowNodeUtilization: name it under balance"),
-    ("thresholds of pods meant as a number: 200, 250", (_descheduler("metricsUtilization: {source: "
+    ("thresholds of pods meant as a number: 200, 250", (_make_descheduler("metricsUtilization: {source: "
      "KubernetesMetrics}, thresholds: {pods: 200}, targetThresholds: {pods: 250}"), "200"), "line 7: 200"),
     ("NodeResourcesFitPlus with arguments of another kind",
-     (_scheduler("enabled: [{name: NodeResourcesFitPlus}]"), "NodeResourcesFit"),
+     (_make_scheduler("enabled: [{name: NodeResourcesFitPlus}]"), "NodeResourcesFit"),
      "lost NodeResourcesFitPlus: NodeResourcesFit"),
     ("NodeResourceFit (misspelt) is disabled",
-     (_scheduler("disabled: [{name: NodeResourceFit}], enabled: [{name: LoadAwareScheduling}]"),
+     (_make_scheduler("disabled: [{name: NodeResourceFit}], enabled: [{name: LoadAwareScheduling}]"),
       'did you mean "NodeResourcesFit"?'), 'lost NodeResourceFit: did you mean "NodeResourcesFit"?'),
-    ("a strategy EmptyNode, which nobody has", (_descheduler(plugin="EmptyNode"), "no such plugin"),
+    ("a strategy EmptyNode, which nobody has", (_make_descheduler(plugin="EmptyNode"), "no such plugin"),
      "lost EmptyNode: no such plugin"),
     ("thresholds without metricsUtilization: the author believes that they are of usage",
-     (_descheduler("thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"), "the thresholds were for requests"),
+     (_make_descheduler("thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"), "the thresholds were for requests"),
      "taken over LowNodeUtilization: the thresholds were for requests"),
-    ("one query by deviation: MetricResource", (_descheduler(
+    ("one query by deviation: MetricResource", (_make_descheduler(
         "metricsUtilization: {source: Prometheus, prometheus: {query: 'instance:node_cpu:rate:sum'}}, "
         "useDeviationThresholds: true, thresholds: {MetricResource: 10}, targetThresholds: {MetricResource: 10}"),
       "cpu"), "taken over MetricResource: cpu"),
@@ -185,7 +185,7 @@ data:
      (OPENSHIFT + "spec: {profiles: [KubeVirtRelieveAndMigrate]}\n", "by real cpu usage"),
      "taken over KubeVirtRelieveAndMigrate: by real cpu usage"),
     ("a Helm template that is not rendered", ("data:\n  a: {{ .Values.b }}\n", "helm template"), "line 2: helm template"),
-    ("Trimaran's TargetLoadPacking", (_scheduler("enabled: [{name: TargetLoadPacking}]"), "it fills nodes"),
+    ("Trimaran's TargetLoadPacking", (_make_scheduler("enabled: [{name: TargetLoadPacking}]"), "it fills nodes"),
      "lost TargetLoadPacking: it fills nodes"),
 )  # fmt: skip
 def import_a_configuration(given: tuple[str, str]) -> str:

@@ -35,7 +35,7 @@ _Answer = list[tuple[dict[str, str], Any]] | int | None
 _T0 = 1_770_000_000_000
 
 
-def _ask(
+def _poll(
     *polls: Mapping[str, _Answer], directory: Directory | None = None, **settings: Any
 ) -> tuple[list[list[NodeUsage] | SourceFailed], SourceReport]:
     """Poll a Prometheus every 30 s, with these answers by query; return samples or failures."""
@@ -76,25 +76,25 @@ def _ask(
     return asyncio.run(run())
 
 
-def _show(outcome: list[NodeUsage] | SourceFailed) -> str:
+def _describe_samples(outcome: list[NodeUsage] | SourceFailed) -> str:
     if isinstance(outcome, SourceFailed):
         return outcome.cause
     return " ".join(f"{each.node} {each.usage.get('cpu')}" for each in outcome) or "no sample"
 
 
-def _of(node: str, value: Any) -> tuple[dict[str, str], Any]:
+def _series(node: str, value: Any) -> tuple[dict[str, str], Any]:
     return {"instance": node}, value
 
 
 @case("1.source", 'polls answer 92 %, 503, an empty vector, "abc": the last one is not written again, nor a 0',
       right="n1 9200, n1 None, no sample, n1 None")  # fmt: skip
 def take_no_answer_for_zero() -> str:
-    memory = [_of("n1", 1)]
-    outcomes, _ = _ask(
-        {"cpu": [_of("n1", 9.2)], "memory": memory}, {"cpu": 503, "memory": memory},
-        {"cpu": [], "memory": []}, {"cpu": [_of("n1", "abc")], "memory": memory},
+    memory = [_series("n1", 1)]
+    outcomes, _ = _poll(
+        {"cpu": [_series("n1", 9.2)], "memory": memory}, {"cpu": 503, "memory": memory},
+        {"cpu": [], "memory": []}, {"cpu": [_series("n1", "abc")], "memory": memory},
     )  # fmt: skip
-    return ", ".join(map(_show, outcomes))
+    return ", ".join(map(_describe_samples, outcomes))
 
 
 @cases(
@@ -106,10 +106,13 @@ def take_no_answer_for_zero() -> str:
 )  # fmt: skip
 def drop_impossible_values(wrong: tuple[str, Any]) -> str:
     directory = directory_of({"io-16": {}, "io-40": {}})
-    answers = {"cpu": [_of("io-16", 1), _of("io-40", 4.1)], "memory": [_of("io-16", 5e9), _of("io-40", 6e9)]}  # fmt: skip
+    answers = {
+        "cpu": [_series("io-16", 1), _series("io-40", 4.1)],
+        "memory": [_series("io-16", 5e9), _series("io-40", 6e9)],
+    }
     resource, value = wrong
-    answers[resource][0] = _of("io-16", value)
-    (found,), report = _ask(answers, directory=directory)
+    answers[resource][0] = _series("io-16", value)
+    (found,), report = _poll(answers, directory=directory)
     assert isinstance(found, list)
     kept = ", ".join(sorted(f"{each.node} {' '.join(sorted(each.usage))}" for each in found))
     named = "named" if f"io-16 {float(value):g}" in str(report) else "not named"
@@ -124,7 +127,7 @@ def drop_impossible_values(wrong: tuple[str, Any]) -> str:
 def name_two_series(labels: tuple[dict[str, str], dict[str, str]]) -> str:
     one, other = labels
     cpu = [({"instance": "n1", **one}, 1), ({"instance": "n1:9100", **other}, 7)]
-    _, report = _ask({"cpu": cpu, "memory": [_of("n1", 1)]})
+    _, report = _poll({"cpu": cpu, "memory": [_series("n1", 1)]})
     return "named" if "series" in str(report) or "cluster" in str(report) else "not named"
 
 
@@ -139,24 +142,23 @@ def join_by_any_address(instance: str) -> str:
     addresses = {"InternalIP": "192.168.31.17", "Hostname": "k8s-node2"}
     directory.set_nodes([KnownNode("k8s-node2", addresses, 10250, {})])
     directory.pods_listed = True
-    (found,), _ = _ask(
-        {"cpu": [_of(instance, 1.5)], "memory": [_of(instance, 1)]}, directory=directory
-    )
-    return _show(found)
+    answers = {"cpu": [_series(instance, 1.5)], "memory": [_series(instance, 1)]}
+    (found,), _ = _poll(answers, directory=directory)
+    return _describe_samples(found)
 
 
 @case("8.timeout", "the query of GPUs times out, those of cpu and memory answer",
       right="n1 1000")  # fmt: skip
 def go_on_without_one_query() -> str:
     gpu = {"nvidia.com/gpu": None}
-    (found,), _ = _ask({"cpu": [_of("n1", 1)], "memory": [_of("n1", 1)], **gpu})
-    return _show(found)
+    (found,), _ = _poll({"cpu": [_series("n1", 1)], "memory": [_series("n1", 1)], **gpu})
+    return _describe_samples(found)
 
 
 # --- kubelets ------------------------------------------------------------------------------------
 
 
-def _kubelet(*scrapes: tuple[int, list[Any]]) -> list[str]:
+def _read_rates(*scrapes: tuple[int, list[Any]]) -> list[str]:
     """Return CPU rate and memory of pod a after each scrape of /metrics/resource."""
     settings = KubeletSettings.model_validate({"source": "kubelet_resource"})
     directory = directory_of({"n1": {"a": "uid-a"}})
@@ -174,7 +176,9 @@ def _kubelet(*scrapes: tuple[int, list[Any]]) -> list[str]:
     return found
 
 
-def _a(seconds: int, cpu_s: float, memory: int, start: float, shown_s: int | None = None) -> Any:
+def _scrape(
+    seconds: int, cpu_s: float, memory: int, start: float, shown_s: int | None = None
+) -> Any:
     at_ms = _T0 + 1_000 * (seconds if shown_s is None else shown_s)
     lines = container_lines("a", "app", cpu_s, memory, at_ms)
     return seconds, [
@@ -191,16 +195,17 @@ def _a(seconds: int, cpu_s: float, memory: int, start: float, shown_s: int | Non
 )  # fmt: skip
 def take_no_rate_over_a_restart(given: tuple[float, float, float]) -> str:
     first, second, start = given
-    return _kubelet(_a(0, first, 100 << 20, 1.7e9), _a(60, second, 100 << 20, start))[1]
+    scrapes = _scrape(0, first, 100 << 20, 1.7e9), _scrape(60, second, 100 << 20, start)
+    return _read_rates(*scrapes)[1]
 
 
 @case("4", "a pod's points: t=30 {cpu 35.1 s, 60Mi}, t=40 {0, 0}, t=20 again {34.9 s, 60Mi}, t=60 {36.6 s, 60Mi}",
       right="-/-, -/-, 50/60Mi")  # fmt: skip
 def skip_points_of_dying_pods() -> str:
     mebi = 60 << 20
-    found = _kubelet(
-        _a(30, 35.1, mebi, 1.7e9), _a(40, 0, 0, 1.7e9), _a(50, 34.9, mebi, -6.79e9, shown_s=20),
-        _a(60, 36.6, mebi, 1.7e9),
+    found = _read_rates(
+        _scrape(30, 35.1, mebi, 1.7e9), _scrape(40, 0, 0, 1.7e9), _scrape(50, 34.9, mebi, -6.79e9, shown_s=20),
+        _scrape(60, 36.6, mebi, 1.7e9),
     )  # fmt: skip
     return ", ".join(found[1:])
 
@@ -264,7 +269,7 @@ def read_the_token_at_each_poll() -> str:
                         if text:
                             token.write_text(text)
                         try:
-                            found.append(_show(await read_all(source)))
+                            found.append(_describe_samples(await read_all(source)))
                         except SourceFailed as failed:
                             found.append(failed.cause)
             return ", then ".join(found)

@@ -12,7 +12,7 @@ from tests.cases.load import CASES
         pytest.param(
             case,
             id=case.number,
-            marks=[pytest.mark.xfail(strict=True, reason=case.open)] if case.open else [],
+            marks=[pytest.mark.xfail(strict=True, reason=case.defect)] if case.defect else [],
         )
         for case in CASES
     ],

@@ -17,7 +17,6 @@ def begin() -> tuple[World, RuleContender, FirstWithRoom]:
 
 
 def steps(world: World, ruled: RuleContender, seconds: int) -> None:
-    """Advance until this many seconds after the beginning."""
     for now_ms in range(world.cluster.now_ms, BEGIN_MS + 1000 * seconds, 10_000):
         world.advance(now_ms)
         ruled.step(now_ms)

@@ -34,7 +34,6 @@ def _side_by_side(jobs: int) -> ParallelRuns:
 
 
 def _figures(runs: Runs) -> dict[Task, Run]:
-    """Return the runs by task without their CPU time."""
     return {task: replace(result, cpu_s=0.0) for task, result in runs(_TASKS)}
 
 

@@ -13,7 +13,6 @@ from tests.simulation.closed_loop.days import scenario
 
 
 def place_pods(world: World, count: int, node: int = 0) -> list[str]:
-    """Place pods on one node and return their uids."""
     plans = world.scenario.plans[:count]
     for plan in plans:
         world.cluster.request_node(plan)

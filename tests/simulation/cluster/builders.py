@@ -23,10 +23,8 @@ def pod(name: str, cores: int = 4, **more: Any) -> PodPlan:
 
 
 def reference(plan: PodPlan) -> PodRef:
-    """Return the reference of a pod."""
     return PodRef(namespace=plan.pod.namespace, name=plan.pod.name, uid=plan.pod.uid)
 
 
 def machines(count: int, millicores: int = 16_000, memory: int = 64 * GIB) -> list[Machine]:
-    """Return machines n1, n2, ... of one size."""
     return [Machine(f"n{number + 1}", millicores, memory) for number in range(count)]

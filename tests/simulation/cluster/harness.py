@@ -42,21 +42,17 @@ class World:
         return outcome.result if outcome is not None else ""
 
     def command(self, plan: PodPlan, **more: Any) -> EvictionCommand:
-        """Return the eviction command of a pod on the hot machine."""
         values = {"expires_at_ms": self.cluster.now_ms + 60_000, "node": self.hot.name, **more}
         return eviction(reference(plan), **values)
 
     def of(self, topic: str) -> list[Any]:
-        """Return the messages of a topic."""
         return [message for name, message in self.sent if name == topic]
 
     def replacement(self) -> PodPlan:
-        """Return the pod that requests a node now."""
         (plan,) = self.cluster.waiting_pods.values()
         return plan
 
     def pass_time(self, ms: int) -> None:
-        """Advance the clock."""
         self.cluster.advance(self.cluster.now_ms + ms)
         self.connected.rules.advance_clock(self.cluster.now_ms)
         self.connected.publish()

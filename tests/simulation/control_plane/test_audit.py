@@ -67,7 +67,6 @@ def _eviction(at_s: float, name: str, uid: str | None = None, **parts: Any) -> d
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Path of the log."""
     return tmp_path / "audit.log"
 
 

@@ -40,8 +40,7 @@ def flat(share: float = 0.6) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("minutes_before", "is_in_time"),
-    [(0, True), (BEFORE, True), (BEFORE + 1, False)],
+    ("minutes_before", "is_in_time"), [(0, True), (BEFORE, True), (BEFORE + 1, False)]
 )
 def test_an_eviction_is_in_time_if_its_node_was_hot_shortly_before(
     minutes_before: int, is_in_time: bool

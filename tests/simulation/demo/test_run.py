@@ -56,7 +56,6 @@ def _have_ended(pids: list[int]) -> bool:
 
 
 def _until(process: "subprocess.Popen[str]", words: str) -> str:
-    """Return the output up to the line with these words."""
     assert process.stdout is not None
     printed = ""
     for line in process.stdout:

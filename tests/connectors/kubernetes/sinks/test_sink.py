@@ -182,9 +182,8 @@ async def test_a_throttled_binder_binds_each_pod_once(
         await until(is_served)  # restores the limits for other tests
     assert {(outcome.result, outcome.reason) for outcome in outcomes} == {("done", "")}
     bound = {pod.uid for pod in pods}
-    records = [
-        record for record in read_audit_log(control_plane.audit_log).pods if record.uid in bound
-    ]
+    log = read_audit_log(control_plane.audit_log)
+    records = [record for record in log.pods if record.uid in bound]
     assert find_duplicates(records) == []
     assert [len(record.bindings) for record in records] == [1] * len(pods)
 
@@ -364,9 +363,8 @@ async def test_a_restarted_process_does_not_repeat_evictions(
         outcomes.append(await carry_out(sink, eviction(pod, env.node)))
         await sink.close()
     assert [outcome.result for outcome in outcomes] == ["done", "refused", "refused"]
-    (record,) = [
-        entry for entry in read_audit_log(control_plane.audit_log).pods if entry.uid == pod.uid
-    ]
+    pods = read_audit_log(control_plane.audit_log).pods
+    (record,) = [entry for entry in pods if entry.uid == pod.uid]
     assert len(record.evictions) == 1
 
 
