@@ -305,12 +305,12 @@ class ClusterState:
         self.migrations.handle_outcome(outcome, self._cause(position))
         if outcome.command == "bind" and outcome.pod_gone:
             self.migrations.handle_gone(outcome.pod.uid, self._cause(position))
-        before = self.inventory.find_held(outcome.pod.uid)
-        was_reserved = before is not None and before[1].expires_at_ms is not None
+        old_held = self.inventory.find_held(outcome.pod.uid)
+        was_reserved = old_held is not None and old_held[1].expires_at_ms is not None
         decisions = self.placement.handle_outcome(outcome, self._cause(position))
-        after = self.inventory.find_held(outcome.pod.uid)
-        if was_reserved and after is not None and after[1].expires_at_ms is None:
-            node, held = after
+        new_held = self.inventory.find_held(outcome.pod.uid)
+        if was_reserved and new_held is not None and new_held[1].expires_at_ms is None:
+            node, held = new_held
             self.memory.record_arrival(held.pod, node.name, self.inventory.now_ms)
         return decisions
 

@@ -348,19 +348,14 @@ class Ranking:
         if self._totals_are_raw:
             return (self._build_single_term(row),)
         terms = []
-        score: float
-        fixed = self._fixed if self._fixed is not None else self.totals
-        # A single fixed score can be derived from the fixed part of the total.
-        single_fixed = sum(raw is None for raw in self._raw) == 1
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw[index]
-            if raw is None and single_fixed and weight:
-                score = fixed.item(row) // weight
-            elif raw is None:
-                score = plugin.score(prepared, row)
-            else:
-                score = stretch(raw.item(row), *self._bounds[index])
-            terms.append(Term(plugin.name, int(score), weight))
+            score = (
+                int(plugin.score(prepared, row))
+                if raw is None
+                else stretch(raw.item(row), *self._bounds[index])
+            )
+            terms.append(Term(plugin.name, score, weight))
         return tuple(terms)
 
     def _build_single_term(self, row: int) -> Term:
