@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from aiokafka import AIOKafkaProducer
@@ -132,12 +131,7 @@ class Producer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=CLOSE_S)
         if count := len(self._under_way):

@@ -5,8 +5,8 @@ no worker reads a request for a mistyped cluster. A limited number of records of
 producers write is searched, from the newest back.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -87,8 +87,7 @@ def search_cluster(connection: Connection, cluster: str) -> SearchResult:
     result = _search(connection, cluster, _ABOUT_CLUSTERS, lambda message: True)
     if result.exists:
         return result
-    similar = get_close_matches(cluster, sorted(_list_clusters(connection)), n=1)
-    return SearchResult(False, result.records, result.read_all, similar[0] if similar else None)
+    return _suggest(result, cluster, _list_clusters(connection))
 
 
 def search_node(connection: Connection, cluster: str, node: str) -> SearchResult:
@@ -106,9 +105,7 @@ def search_node(connection: Connection, cluster: str, node: str) -> SearchResult
         return result
     if result.exists:
         return SearchResult(False, was_removed=True)
-    existing = sorted(name for name, is_there in names.items() if is_there)
-    similar = get_close_matches(node, existing, n=1)
-    return SearchResult(False, result.records, result.read_all, similar[0] if similar else None)
+    return _suggest(result, node, (name for name, is_there in names.items() if is_there))
 
 
 def _search(
@@ -122,6 +119,12 @@ def _search(
                 return SearchResult(True)
         records, read_all = records + progress.records, read_all and progress.whole
     return SearchResult(False, records, read_all)
+
+
+def _suggest(result: SearchResult, name: str, existing: Iterable[str]) -> SearchResult:
+    """Add a similar existing name."""
+    similar = get_close_matches(name, sorted(existing), n=1)
+    return replace(result, similar_name=next(iter(similar), None))
 
 
 def _list_clusters(connection: Connection) -> Iterator[str]:

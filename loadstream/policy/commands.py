@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 the policy has errors or was refused; 2 the command line i
 names the cluster.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,7 +69,7 @@ def check(
     from schemas.policy import effective_yaml
 
     policy, _ = read_policy_file(file)
-    warnings = _show_warnings(policy)
+    warnings = _warn_all(policy.warnings)
     if not json:
         echo(escape_yaml(effective_yaml(policy)), nl=False)
         echo(f"# digest: {policy.digest}")
@@ -86,17 +87,14 @@ def check(
         raise typer.Exit(NOTHING_FOUND)
 
 
-def _show_warnings(policy: "Policy") -> list[str]:
-    warnings = [str(warning) for warning in policy.warnings]
-    for sentence in warnings:
-        warn(sentence)
-    return warnings
-
-
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
     from connectors.policies.unmet import find_unmet_requirements
 
-    sentences = list(find_unmet_requirements(connection, cluster, policy))
+    return _warn_all(find_unmet_requirements(connection, cluster, policy))
+
+
+def _warn_all(warnings: Iterable[object]) -> list[str]:
+    sentences = list(map(str, warnings))
     for sentence in sentences:
         warn(sentence)
     return sentences
@@ -114,7 +112,7 @@ def apply(
 ) -> None:
     """Make a file the cluster's policy. A file with errors is not written. A paused cluster stays paused."""
     policy, document = read_policy_file(file)
-    warnings = _show_warnings(policy)
+    warnings = _warn_all(policy.warnings)
     with as_messages():
         connection = connect_as_configured()
         require_cluster(connection, cluster, new=new, wait=wait)
