@@ -109,11 +109,8 @@ AMOUNTS_UNIT = Field(
 )
 #: Amounts of resources: cpu in millicores, every other resource in its base unit (bytes, pieces).
 ResourceAmounts = Annotated[ByResource[Count], AMOUNTS_UNIT]
-#: A quantity as Kubernetes writes it: "250m", "1.5Gi", "1e3". `schemas.base.quantities` reads it.
-QuantityText = Annotated[
-    str, Field(min_length=1, max_length=QUANTITY_TEXT_MAX, pattern=QUANTITY_PATTERN)
-]
-#: A quantity of at least 0.
+#: A quantity of at least 0, as Kubernetes writes it: "250m", "1.5Gi", "1e3". `schemas.base.quantities`
+#: reads it.
 ResourceQuantity = Annotated[
     str,
     Field(

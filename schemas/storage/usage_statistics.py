@@ -34,10 +34,8 @@ class UsageColumns(Part):
     deviation: _Figures
     """Standard deviation, in thousandths of the unit; -1: not measured."""
     recent: _Figures = ()
-    """Exponential average over `recentMinutes`, in thousandths of the unit.
-
-    Empty, like the next two, if the policy does not use it or no metric has arrived.
-    """
+    """Exponential average over `recentMinutes`, in thousandths of the unit. Empty, like the next
+    two, if the policy does not use it or no metric has arrived."""
     recent_root: _Counts = ()
     """Root of the mean square of recent usage beyond the mean, in thousandths of the unit."""
     lasting_ppm: _Counts = ()
