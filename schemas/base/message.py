@@ -12,8 +12,7 @@ first bad item: reporting a million bad items would block a worker for many seco
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.base.quantities import QUANTITY_PATTERN, QUANTITY_TEXT_MAX
 
@@ -144,27 +143,11 @@ class Part(BaseModel):
     )
 
 
-class Version:
-    """Accepts exactly one integer. A plain Literal would also accept true and 1.0."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.int_schema(strict=True, ge=self._number, le=self._number)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "integer", "const": self._number}
-
-
 class Message(Part):
     """A record of a topic or a row of a table."""
 
-    schema_version: Annotated[int, Version(1)] = 1
+    # A Literal would also accept true and 1.0.
+    schema_version: Annotated[int, Field(ge=1, le=1, json_schema_extra={"const": 1})] = 1
     """Version of the message; readers refuse unknown versions."""
     record_time: ClassVar[str | None] = None
     """Field with the time of the message's record; None: the time of writing."""

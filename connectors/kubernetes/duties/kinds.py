@@ -26,7 +26,6 @@ from connectors.kubernetes.duties.carry_out import CLOCK, CommandExecutor
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, follow_status
 from connectors.kubernetes.duties.produce import Messages, send_messages
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
-from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sources.base import SourceContext
@@ -165,13 +164,14 @@ async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
     async def work_during(term: LeaderTerm) -> None:
         jobs = MigrationJobs(server, context.cluster)
         refusals = JobRefusals(context.kafka, context.cluster, jobs)
-        cordons = Cordons(server) if cordon else None
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
-                tasks.create_task(follow_status(context.cluster, jobs, cordons, term))
+                tasks.create_task(
+                    follow_status(context.cluster, jobs, server if cordon else None, term)
+                )
                 tasks.create_task(send_messages(context.producer, _read_jobs(jobs), term))
         finally:
             await sink.close()
