@@ -12,8 +12,7 @@ first bad item: reporting a million bad items would block a worker for many seco
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.base.quantities import QUANTITY_PATTERN, QUANTITY_TEXT_MAX
 
@@ -109,11 +108,8 @@ AMOUNTS_UNIT = Field(
 )
 #: Amounts of resources: cpu in millicores, every other resource in its base unit (bytes, pieces).
 ResourceAmounts = Annotated[ByResource[Count], AMOUNTS_UNIT]
-#: A quantity as Kubernetes writes it: "250m", "1.5Gi", "1e3". `schemas.base.quantities` reads it.
-QuantityText = Annotated[
-    str, Field(min_length=1, max_length=QUANTITY_TEXT_MAX, pattern=QUANTITY_PATTERN)
-]
-#: A quantity of at least 0.
+#: A quantity of at least 0, as Kubernetes writes it: "250m", "1.5Gi", "1e3". `schemas.base.quantities`
+#: reads it.
 ResourceQuantity = Annotated[
     str,
     Field(
@@ -147,27 +143,11 @@ class Part(BaseModel):
     )
 
 
-class Version:
-    """Accepts exactly one integer. A plain Literal would also accept true and 1.0."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.int_schema(strict=True, ge=self._number, le=self._number)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "integer", "const": self._number}
-
-
 class Message(Part):
     """A record of a topic or a row of a table."""
 
-    schema_version: Annotated[int, Version(1)] = 1
+    # A Literal would also accept true and 1.0.
+    schema_version: Annotated[int, Field(ge=1, le=1, json_schema_extra={"const": 1})] = 1
     """Version of the message; readers refuse unknown versions."""
     record_time: ClassVar[str | None] = None
     """Field with the time of the message's record; None: the time of writing."""

@@ -38,10 +38,8 @@ class EvictionCommand(Message):
     dry_run: bool = True
     """True: record the command, but do not evict."""
     policy: Literal["Eviction", "Delete", "SoftEviction"] = "Eviction"
-    """Eviction: by the eviction API.
-
-    Delete: by deletion. SoftEviction: by asking the pod's owner.
-    """
+    """Eviction: by the eviction API. Delete: by deletion. SoftEviction: by asking the pod's
+    owner."""
     grace_period_s: (
         Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra=published(unit="s"))] | None
     ) = None
@@ -80,11 +78,9 @@ class CommandOutcome(Message):
     node: NodeName | None = None
     """The node that the pod was bound to or evicted from."""
     result: Literal["done", "failed", "refused", "expired", "dry"]
-    """done: Kubernetes accepted it.
-
-    failed: Kubernetes did not accept it. refused: a budget or a precondition forbids it. expired:
-    it arrived too late and was not tried. dry: recorded, not executed.
-    """
+    """done: Kubernetes accepted it. failed: Kubernetes did not accept it. refused: a budget or a
+    precondition forbids it. expired: it arrived too late and was not tried. dry: recorded, not
+    executed."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
     """Why the command was not done."""
     pod_gone: bool = False

@@ -34,13 +34,11 @@ class DeadLetter(Message):
     reason: str
     """A sentence with the field, the value found and the values allowed."""
     category: Category
-    """unreadable: not JSON.
-
-    invalid: does not match the schema. misplaced: in a partition that its key does not belong to.
-    future: its time is in the future. late: older than the data that it would change. limit: a
-    named limit was reached. internal: a defect of loadstream, described in the reason. apart: its
-    cluster is set apart after such a defect; send the record again when the cluster is back.
-    """
+    """unreadable: not JSON. invalid: does not match the schema. misplaced: in a partition that its
+    key does not belong to. future: its time is in the future. late: older than the data that it
+    would change. limit: a named limit was reached. internal: a defect of loadstream, described in
+    the reason. apart: its cluster is set apart after such a defect; send the record again when the
+    cluster is back."""
     timestamp_ms: (
         Annotated[
             int,
@@ -60,10 +58,8 @@ class DeadLetter(Message):
     part: Count = 0
     """Number of this part, from 0."""
     parts: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1
-    """Number of parts of a letter that is too large for one message.
-
-    The parts' keys concatenated are the letter's key, and their values its value.
-    """
+    """Number of parts of a letter that is too large for one message. The parts' keys concatenated
+    are the letter's key, and their values its value."""
 
 
 def build_dead_letter(

@@ -116,12 +116,10 @@ class PlacementDecision(Message):
     pod: PodRef
     """The pod of the decision."""
     outcome: Literal["placed", "waiting", "refused", "withdrawn", "expired"]
-    """placed: `node` is reserved until `expires_at_ms`.
-
-    waiting: no node now; the request is retried. refused: the request is not retried, because the
-    pod can never be placed as it is, or because too many requests wait. withdrawn: the request was
-    withdrawn. expired: the reservation expired without confirmation; the pod waits again.
-    """
+    """placed: `node` is reserved until `expires_at_ms`. waiting: no node now; the request is
+    retried. refused: the request is not retried, because the pod can never be placed as it is, or
+    because too many requests wait. withdrawn: the request was withdrawn. expired: the reservation
+    expired without confirmation; the pod waits again."""
     node: NodeName | None = None
     """The chosen node, if any."""
     decided_at_ms: StateMs
@@ -158,10 +156,8 @@ class PlacementDecision(Message):
     """Number of nodes for which another statistic was used, by the policy's statistic and the used
     statistic, such as "p95 over 30m: p95 over 5m" or "p95 over 30m: mean"; none: no node."""
     unknown_usage: Counts | None = None
-    """Number of nodes whose metric lacks a resource, by resource.
-
-    For this resource they count as nodes without a metric. None: no node.
-    """
+    """Number of nodes whose metric lacks a resource, by resource. For this resource they count as
+    nodes without a metric. None: no node."""
     as_of: AsOf
     """The state that the decision was computed from."""
 

@@ -48,11 +48,8 @@ class JournalRecord(Message):
     opens: bool = False
     """A new writer takes over the partition; its epoch is the offset of this record."""
     epoch: Count
-    """Epoch of the writer.
-
-    Batches of other epochs after an opening record come from a writer that has lost the partition;
-    readers ignore them.
-    """
+    """Epoch of the writer. Batches of other epochs after an opening record come from a writer that
+    has lost the partition; readers ignore them."""
     sequence: Count
     """Number of the batch, without gaps."""
     part: Count = 0
@@ -75,11 +72,9 @@ class BatchIndex(Part):
     inputs: Entries[InputRun] = ()
     """Applied records, in the order applied."""
     rows: Entries[tuple[str, Count | None]] = ()
-    """Changed rows: key and length in bytes; no length: the row was deleted.
-
-    Rows of kind `reserved_pods` change pod by pod: the value is a `ReservedPod`, and the key is the
-    row's key, a slash and the pod's uid.
-    """
+    """Changed rows: key and length in bytes; no length: the row was deleted. Rows of kind
+    `reserved_pods` change pod by pod: the value is a `ReservedPod`, and the key is the row's key, a
+    slash and the pod's uid."""
     outputs: Entries[tuple[str, str, StateMs | None, Count]] = ()
     """Outputs: topic, key, timestamp of the record, length in bytes."""
 
@@ -117,10 +112,8 @@ class CheckpointPiece(Message):
     partition: Count
     """Partition of the rows, and of this record."""
     epoch: Count
-    """Epoch of the writer.
-
-    Epoch, `sequence` and `offset` are the journal position that the rows reflect.
-    """
+    """Epoch of the writer. Epoch, `sequence` and `offset` are the journal position that the rows
+    reflect."""
     sequence: Annotated[int, Field(ge=-1, le=2**63 - 1)]
     """Number of the last applied batch; -1: none."""
     offset: Count

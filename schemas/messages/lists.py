@@ -42,6 +42,5 @@ class ListEnd(Message):
     list_id: ListId
     kinds: Annotated[Entries[Annotated[str, Field(max_length=64)]], Field(max_length=32)] = ()
     """Kinds of records that the list contains completely, even if it contains none of a kind.
-
-    Without this field the last disruption budget of a cluster, for example, could never be removed.
-    """
+    Without this field the last disruption budget of a cluster, for example, could never be
+    removed."""

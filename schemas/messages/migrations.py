@@ -77,10 +77,8 @@ class Migration(Part):
     target_node: NodeName | None = None
     """The planned node of the replacement, or the node on which room is reserved for it."""
     mode: Mode
-    """ReservationFirst: room is reserved elsewhere before the eviction.
-
-    EvictDirectly: no room is reserved.
-    """
+    """ReservationFirst: room is reserved elsewhere before the eviction. EvictDirectly: no room is
+    reserved."""
     phase: Phase
     """State of the migration."""
     reason: Reason = ""

@@ -58,10 +58,8 @@ class RecentMovesRow(Message):
     moves: Annotated[Entries[RecentMove], Field(max_length=HISTORY_MAX)] = ()
     """The newest moves, oldest first."""
     touched_at_ms: StateMs
-    """Time of the last change.
-
-    With too many owners, the owner with the oldest change is forgotten.
-    """
+    """Time of the last change. With too many owners, the owner with the oldest change is
+    forgotten."""
     frozen_until_ms: StateMs = 0
     """Its pods are not moved before this time; 0: it was never frozen."""
     frozen_at_ms: StateMs = 0

@@ -44,10 +44,8 @@ class NodeState(Message):
     capacity: ResourceList = Field(default_factory=dict)
     """status.capacity; metrics above 105 % of it are refused. Empty: unknown."""
     created_at_ms: EpochMs | None = None
-    """metadata.creationTimestamp: earlier metrics belong to another node of the same name.
-
-    None: unknown.
-    """
+    """metadata.creationTimestamp: earlier metrics belong to another node of the same name. None:
+    unknown."""
     labels: StringMap = Field(default_factory=dict)
     """metadata.labels."""
     annotations: StringMap = Field(default_factory=dict)

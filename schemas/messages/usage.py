@@ -126,9 +126,7 @@ class NodeUsage(Message, NodeFacts):
     """Capacity of the node; a sample above 105 % of it is refused. None: unknown."""
     node_created_at_ms: EpochMs | None = None
     """When the node joined the cluster: earlier samples belong to another node of the same name.
-
-    None: unknown.
-    """
+    None: unknown."""
 
 
 #: Most percentile windows per node.

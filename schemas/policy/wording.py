@@ -6,18 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 _FOUND_CHARACTERS_MAX = 80
-#: Names in other schedulers and deschedulers, in lower case, and loadstream's sections and plugins for the same.
-_EQUIVALENTS = {
-    "lownodeutilization": ("rebalance", "LowNodeLoad"),
-    "lownodeload": ("rebalance",),
-    "loadawarescheduling": ("loadAware",),
-    "loadawareschedulingargs": ("loadAware",),
-    "noderesourcesfit": ("resourcesFit",),
-    "migrationcontroller": ("migration",),
-    "defaultevictor": ("evictor",),
-    "targetloadpacking": ("LoadAwareScheduling", "loadAware"),
-    "loadvariationriskbalancing": ("OverutilizationRisk", "overutilizationRisk"),
-}
 
 
 def describe(value: Any) -> str:
@@ -38,15 +26,6 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return a suggestion for an unknown name, or the list of known names."""
     names = list(candidates)
     lowered = {candidate.lower(): candidate for candidate in names}
-    equivalents = [
-        candidate for candidate in _EQUIVALENTS.get(name.lower(), ()) if candidate in names
-    ]
-    if equivalents:
-        return f'; did you mean "{equivalents[0]}"?'
-    for word, ours in _EQUIVALENTS.items():
-        candidate = next((other for other in ours if other in names), None)
-        if candidate is not None:
-            lowered.setdefault(word, candidate)
     close = difflib.get_close_matches(name.lower()[:253], list(lowered), n=1, cutoff=0.6)
     if close:
         return f'; did you mean "{lowered[close[0]]}"?'

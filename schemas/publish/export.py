@@ -24,8 +24,6 @@ PUBLISHED = Path(__file__).parents[1] / "published"
 
 ASYNCAPI_FILE = "asyncapi.yaml"
 
-#: Keywords that JSON Schema does not define. Strict validators need their names.
-KEYWORDS = ("unit", "x-kafka")
 #: Marks generated documents; `write` removes no other files.
 _GENERATED = "Generated from the"
 

@@ -44,14 +44,14 @@ def announcement_file() -> Path:
 
 
 @contextmanager
-def announce(bootstrap_servers: str, path: Path | None = None) -> Iterator[Path]:
+def announce(bootstrap_servers: str) -> Iterator[Path]:
     """Announce the address while the block runs.
 
     Raises:
         AlreadyAnnounced: another running broker has announced its address in the same file.
         NotAnnounced: the file cannot be written.
     """
-    path = path or announcement_file()
+    path = announcement_file()
     with _locked(path) as descriptor:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{bootstrap_servers}\n".encode())
@@ -76,7 +76,7 @@ def _locked(path: Path) -> Iterator[int]:
         while not _try_lock(descriptor, fcntl.LOCK_EX):
             # A reader holds a shared lock for a moment. Only a broker holds an exclusive one.
             if not _try_lock(descriptor, fcntl.LOCK_SH):
-                address = find_announced(path) or "an address not yet written"
+                address = find_announced() or "an address not yet written"
                 raise AlreadyAnnounced(
                     f"a local broker is already running ({address}, announced in {path}); "
                     "use that broker, stop it first, or set LOADSTREAM_CACHE to another directory"
@@ -96,10 +96,10 @@ def _try_lock(descriptor: int, kind: int) -> bool:
     return True
 
 
-def find_announced(path: Path | None = None) -> str | None:
+def find_announced() -> str | None:
     """Return the address of the running local broker, if there is one."""
     try:
-        descriptor = os.open(path or announcement_file(), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(announcement_file(), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:

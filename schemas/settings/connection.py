@@ -12,11 +12,11 @@ import ssl
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.settings.announcement import announcement_file, find_announced
-from schemas.settings.environment import SettingsError, describe_problems, find_unknown_variables
+from schemas.settings.environment import SettingsError, read_settings
 from schemas.topics.catalog import PARTITIONS_DEFAULT
 
 ENV_PREFIX = "LOADSTREAM_KAFKA_"
@@ -32,9 +32,6 @@ def name_duty_group(duty: str, cluster: str) -> str:
 
 #: Prefix of the cluster ids of librdkafka's mock clusters, such as the embedded broker.
 EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
-
-#: OpenSSL's reasons for a key that belongs to another certificate.
-_WRONG_KEY_REASONS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
 
@@ -126,9 +123,10 @@ class KafkaSettings(BaseSettings):
     def _tls_problems(self) -> list[str]:
         problems = []
         tls_files = self._tls_files()
-        if tls_files and not self.encrypted:
+        if (tls_files or not self.check_hostname) and not self.encrypted:
+            name = min(tls_files, default="check_hostname")
             problems.append(
-                f"{_variable(min(tls_files))} is set, but {_variable('security_protocol')} is "
+                f"{_variable(name)} is set, but {_variable('security_protocol')} is "
                 f"{self.security_protocol}, which does not encrypt; expected SSL or SASL_SSL"
             )
         if (self.client_certificate_file is None) != (self.client_key_file is None):
@@ -139,11 +137,6 @@ class KafkaSettings(BaseSettings):
         if self.client_key_password is not None and self.client_key_file is None:
             problems.append(
                 f"{_variable('client_key_password')} is set, but {_variable('client_key_file')} is not"
-            )
-        if not self.check_hostname and not self.encrypted:
-            problems.append(
-                f"{_variable('check_hostname')} is false, but {_variable('security_protocol')} is "
-                f"{self.security_protocol}, which does not use certificates; expected SSL or SASL_SSL"
             )
         return problems
 
@@ -174,13 +167,7 @@ class KafkaSettings(BaseSettings):
     @classmethod
     def from_environment(cls, **overrides: Any) -> Self:
         """Return the settings in force; raises SettingsError with all problems."""
-        problems = find_unknown_variables(cls)
-        try:
-            settings = cls(**overrides)
-        except ValidationError as error:
-            problems += describe_problems(cls, error)
-        if problems:
-            raise SettingsError("\n".join(problems)) from None
+        settings: Self = read_settings({cls: overrides})[0]
         return settings
 
     @classmethod
@@ -263,11 +250,10 @@ class KafkaSettings(BaseSettings):
             files = ", ".join(
                 f"{_variable(name)}={path}" for name, path in self._tls_files().items()
             )
-            advice = f"expected PEM, and the key's password in {_variable('client_key_password')} if it is encrypted"
-            if error.reason in _WRONG_KEY_REASONS:
-                advice = "the key belongs to another certificate"
             raise SettingsError(
-                f"the TLS files cannot be used ({files or 'the system store'}): {error}; {advice}"
+                f"the TLS files cannot be used ({files or 'the system store'}): {error}; expected PEM, "
+                "a key that belongs to the certificate, and the key's password in "
+                f"{_variable('client_key_password')} if it is encrypted"
             ) from error
         return context
 

@@ -62,10 +62,8 @@ class Progress(Message):
     pods_sequence: Count
     """Rows of kind pod_samples with a higher sequence belong to an incomplete batch."""
     newest_ms: _Times = ()
-    """Times of the newest samples, in the order of the log.
-
-    Their median is the partition's clock.
-    """
+    """Times of the newest samples, in the order of the log. Their median is the partition's
+    clock."""
     since_sweep: Count = 0
     """Records applied since the last search for vanished nodes."""
     forgotten: _NodeKeys = ()
@@ -93,10 +91,8 @@ class ClusterCollectPolicy(Message):
     record: CollectPolicyRecord
     """The policy as received."""
     changes: Annotated[Entries[WindowChange], Field(max_length=64)] = ()
-    """Changes of windows, oldest first.
-
-    Samples that a shorter window had dropped stay dropped when the window becomes longer.
-    """
+    """Changes of windows, oldest first. Samples that a shorter window had dropped stay dropped when
+    the window becomes longer."""
 
 
 class NodeMember(Part):
@@ -193,7 +189,5 @@ class TopicIds(Message):
     """Ids of the topics that the rows of a partition were computed from."""
 
     ids: ByName[str]
-    """Known ids of `node-usage` and of the table's changelog.
-
-    A worker does not start if a topic has another id.
-    """
+    """Known ids of `node-usage` and of the table's changelog. A worker does not start if a topic
+    has another id."""

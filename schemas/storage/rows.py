@@ -67,10 +67,8 @@ class ReservedPod(Part):
     pod: Pod
     """The newest known state of the pod."""
     counted_labels: StringMap | None = None
-    """Labels that estimation uses; None: the labels of `pod`.
-
-    Estimation ignores changes of labels and annotations alone.
-    """
+    """Labels that estimation uses; None: the labels of `pod`. Estimation ignores changes of labels
+    and annotations alone."""
     counted_annotations: StringMap | None = None
     """Annotations that estimation uses; None: the annotations of `pod`."""
     counted_at_ms: StateMs | None = None
@@ -222,7 +220,5 @@ class JournalPositionRow(Message):
     offset: Count
     """Offset of the last journal record of that batch."""
     topic_ids: ByName[str] = Field(default_factory=dict)
-    """Known ids of the inputs, the journal and the tables' changelogs.
-
-    A worker does not start if a topic has another id.
-    """
+    """Known ids of the inputs, the journal and the tables' changelogs. A worker does not start if a
+    topic has another id."""

@@ -4,7 +4,6 @@ Means and deviations are integers in thousandths of the resource's unit (of a mi
 so sums do not depend on the order of their terms.
 """
 
-from collections.abc import Iterator
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -34,23 +33,12 @@ class UsageColumns(Part):
     deviation: _Figures
     """Standard deviation, in thousandths of the unit; -1: not measured."""
     recent: _Figures = ()
-    """Exponential average over `recentMinutes`, in thousandths of the unit.
-
-    Empty, like the next two, if the policy does not use it or no metric has arrived.
-    """
+    """Exponential average over `recentMinutes`, in thousandths of the unit. Empty, like the next
+    two, if the policy does not use it or no metric has arrived."""
     recent_root: _Counts = ()
     """Root of the mean square of recent usage beyond the mean, in thousandths of the unit."""
     lasting_ppm: _Counts = ()
     """How much of the usage beyond the mean persists into the next window, in millionths."""
-
-    def required_columns(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield the columns that must have one entry per pod, with their names."""
-        yield "mean", self.mean
-        yield "deviation", self.deviation
-        if self.recent or self.recent_root or self.lasting_ppm:
-            yield "recent", self.recent
-            yield "recent_root", self.recent_root
-            yield "lasting_ppm", self.lasting_ppm
 
 
 class PodUsageRow(Message):
@@ -75,25 +63,20 @@ class PodUsageRow(Message):
     @model_validator(mode="after")
     def _check_column_lengths(self) -> Self:
         entries = len(self.minutes)
-        if not len(self.uids) <= entries <= len(self.uids) + 1:
+        if entries - len(self.uids) not in (0, 1):
             raise ValueError(
                 f"minutes has {entries} entries for {len(self.uids)} pods; expected one per pod and "
                 "at most one more for the system part"
             )
+        # All resources have recent usage, or none has it.
+        recent_entries = entries if any(columns.recent for columns in self.usage.values()) else 0
         for name, columns in self.usage.items():
-            for field, column in columns.required_columns():
-                if len(column) != entries:
+            for field, column in columns:
+                expected = entries if field in ("mean", "deviation") else recent_entries
+                if len(column) != expected:
                     raise ValueError(
-                        f"{field} of {name} has {len(column)} entries; expected {entries}, like "
-                        "minutes"
+                        f"{field} of {name} has {len(column)} entries; expected {expected}"
                     )
-        with_recent = [name for name, columns in self.usage.items() if columns.recent]
-        if with_recent and len(with_recent) < len(self.usage):
-            without = next(name for name, columns in self.usage.items() if not columns.recent)
-            raise ValueError(
-                f"recent is empty for {without} and present for {with_recent[0]}; expected it for all "
-                "resources or for none"
-            )
         return self
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.publish.export import KEYWORDS, PUBLISHED
+from schemas.publish.export import PUBLISHED
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +41,6 @@ def compiled(ajv: Path, directory: Path, *keywords: str) -> subprocess.Completed
 
 
 def test_every_schema_compiles_in_strict_mode_and_takes_its_examples(ajv: Path) -> None:
-    done = compiled(ajv, PUBLISHED, *KEYWORDS)
+    done = compiled(ajv, PUBLISHED, "unit", "x-kafka")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip().endswith(", 0 wrong")

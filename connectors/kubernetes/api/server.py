@@ -66,7 +66,6 @@ class _Request:
     query: Query | None = None
     body: Any = None
     content_type: str = _JSON
-    accept: str = _JSON
 
 
 class ApiServer:
@@ -94,7 +93,6 @@ class ApiServer:
         query: Query | None = None,
         body: Any = None,
         content_type: str = _JSON,
-        accept: str = _JSON,
         timeout_s: float = REQUEST_S,
     ) -> Response:
         """Send a request and return its complete answer.
@@ -105,14 +103,13 @@ class ApiServer:
             query: parameters after the path.
             body: JSON value; None: no body.
             content_type: of the body.
-            accept: content types of the answer; kubelets behind the server may not answer with JSON.
             timeout_s: for the complete answer.
 
         Raises:
             ApiUnreachable: no answer.
             AccessError: the credentials cannot be read.
         """
-        request = _Request(method, path, query, body, content_type, accept)
+        request = _Request(method, path, query, body, content_type)
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
         async with self._slots:
             for renewed in (False, True):
@@ -188,7 +185,7 @@ class ApiServer:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yield the answer with its unread body; raises ApiUnreachable for broken connections."""
         configuration = await self.access.configuration(renewed=renewed)
-        headers = {"Accept": request.accept, "User-Agent": "loadstream"}
+        headers = {"Accept": _JSON, "User-Agent": "loadstream"}
         if token := await configuration.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
         data = None

@@ -14,7 +14,8 @@ from contextlib import suppress
 from connectors.kafka.partition_records import find_end, follow_partition
 from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.sinks.cordons import Cordons
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sinks.cordons import apply_drain
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.queries.migration_answers import REQUESTS, parse_refused_request
 from schemas.messages.dead_letters import DeadLetter
@@ -32,31 +33,35 @@ PAUSE_S, PAUSE_MAX_S = 1.0, 20.0
 
 
 async def follow_status(
-    cluster: str, jobs: MigrationJobs, cordons: Cordons | None, term: LeaderTerm
+    cluster: str, jobs: MigrationJobs, cordon_with: ApiServer | None, term: LeaderTerm
 ) -> None:
-    """Follow topic `status` until the term is over; without `cordons`, nodes are not changed."""
+    """Follow topic `status` until the term is over.
+
+    `cordon_with` is the API server of drained nodes; None: nodes are not changed.
+    """
     async for record in term.records(STATUS):
         status = decode(STATUS, record.value)
-        if isinstance(status, MigrationStatus) and status.cluster == cluster:
+        is_ours = getattr(status, "cluster", None) == cluster
+        if is_ours and isinstance(status, MigrationStatus):
             await term.run_during(jobs.wait_until_listed())
             try:
                 async with term.writing():
                     await jobs.report(status)
             except TermOver:
                 return
-        elif isinstance(status, DrainStatus) and status.cluster == cluster and cordons is not None:
-            await term.run_during(_cordon(cordons, status, term))
+        elif is_ours and isinstance(status, DrainStatus) and cordon_with is not None:
+            await term.run_during(_cordon(cordon_with, status, term))
             if term.over.is_set():
                 return
         term.mark_done(STATUS, record.offset + 1)
 
 
-async def _cordon(cordons: Cordons, status: DrainStatus, term: LeaderTerm) -> None:
+async def _cordon(server: ApiServer, status: DrainStatus, term: LeaderTerm) -> None:
     pause_s = PAUSE_S
     while True:
         try:
             async with term.writing():
-                return await cordons.apply(status)
+                return await apply_drain(server, status)
         except TermOver:
             return None
         except (ApiError, ApiUnreachable, AccessError) as error:

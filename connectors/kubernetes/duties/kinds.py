@@ -13,7 +13,7 @@ its own permissions.
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
@@ -26,7 +26,6 @@ from connectors.kubernetes.duties.carry_out import CLOCK, CommandExecutor
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, follow_status
 from connectors.kubernetes.duties.produce import Messages, send_messages
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
-from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sources.base import SourceContext
@@ -36,7 +35,6 @@ from connectors.kubernetes.sources.registry import create_sources
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.kubernetes.watch.state_watch import KubernetesWatch, WatchBroken
 from connectors.process import wall_clock
-from schemas.base.message import Message
 from schemas.messages.clock import ClockTick
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
@@ -87,9 +85,11 @@ async def watch(context: DutyContext, schedulers: Collection[str]) -> Duty:
         try:
             while True:
                 try:
-                    async with aclosing(_list_and_watch(kubernetes_watch)) as items:
-                        async for item in items:
-                            yield item
+                    list_id = f"{wall_clock.now_ms()}-{secrets.token_hex(4)}"
+                    async for item in kubernetes_watch.full_list(list_id):
+                        yield item
+                    async for item in kubernetes_watch.changes():
+                        yield item
                 except WatchBroken as broken:
                     logger.warning("the cluster is listed again: %s", broken)
                     await asyncio.sleep(RELIST_S)
@@ -121,15 +121,6 @@ async def _wait_for_reset(term: LeaderTerm) -> None:
                 "the state of partition %d was reset: the cluster is listed again", term.partition
             )
             return
-
-
-async def _list_and_watch(watched: KubernetesWatch) -> AsyncGenerator[tuple[str, Message], None]:
-    """Yield a full list, then changes forever."""
-    list_id = f"{wall_clock.now_ms()}-{secrets.token_hex(4)}"
-    async for item in watched.full_list(list_id):
-        yield item
-    async for item in watched.changes():
-        yield item
 
 
 async def collect(context: DutyContext, sources: Sequence[SourceSettings]) -> Duty:
@@ -173,13 +164,14 @@ async def evict(context: DutyContext, *, cordon: bool = True) -> Duty:
     async def work_during(term: LeaderTerm) -> None:
         jobs = MigrationJobs(server, context.cluster)
         refusals = JobRefusals(context.kafka, context.cluster, jobs)
-        cordons = Cordons(server) if cordon else None
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
-                tasks.create_task(follow_status(context.cluster, jobs, cordons, term))
+                tasks.create_task(
+                    follow_status(context.cluster, jobs, server if cordon else None, term)
+                )
                 tasks.create_task(send_messages(context.producer, _read_jobs(jobs), term))
         finally:
             await sink.close()

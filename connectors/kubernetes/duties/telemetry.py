@@ -5,7 +5,7 @@ reads only the snapshot, which does not change.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -47,9 +47,9 @@ class DutyTelemetry:
     def add_duty(self, name: str) -> None:
         """Create the duty's series with initial values."""
         self._active.labels(self._cluster, name).set(0)
-        for command in {"bind": ("bind",), "evict": ("evict",)}.get(name, ()):
+        if name in ("bind", "evict"):
             for result in _RESULTS:
-                self._outcomes.labels(self._cluster, command, result)
+                self._outcomes.labels(self._cluster, name, result)
 
     def set_watch(self, health: Callable[[], Sequence[CollectionHealth]]) -> None:
         self._watch_health = health
@@ -89,99 +89,96 @@ class DutyTelemetry:
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the newest snapshot; called by the registry."""
         sent, watched, sources = self._snapshot
-        records = CounterMetricFamily(
-            "loadstream_duty_records_sent", "Records sent to Kafka.", labels=["cluster"]
-        )
-        records.add_metric([self._cluster], sent)
-        yield records
+        yield _family(
+            CounterMetricFamily, "loadstream_duty_records_sent", "Records sent to Kafka.",
+            ["cluster"], [([self._cluster], sent)],
+        )  # fmt: skip
         yield from _watch_metrics(self._cluster, watched)
         yield from _source_metrics(self._cluster, sources)
 
 
+def _family(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    samples: Iterable[tuple[Sequence[str], float]],
+) -> Metric:
+    """Return a metric; each sample has the values of the labels, and a number."""
+    family = kind(name, text, labels=labels)
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family
+
+
 def _watch_metrics(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Metric]:
-    label_names = ["cluster", "collection"]
-    objects = GaugeMetricFamily(
-        "loadstream_watch_objects", "Objects reported now.", labels=label_names
-    )
-    left_out = GaugeMetricFamily(
-        "loadstream_watch_objects_left_out",
-        "Objects that do not fit into a record.",
-        labels=label_names,
-    )
-    lists = CounterMetricFamily(
-        "loadstream_watch_lists",
-        "Completed lists; a steady rise means that the watch breaks off repeatedly.",
-        labels=label_names,
-    )
-    failing = GaugeMetricFamily(
-        "loadstream_watch_failing_seconds",
-        "Time since a request last succeeded; 0: the last request succeeded.",
-        labels=label_names,
-    )
-    for health in watched:
-        labels = [cluster, health.path]
-        objects.add_metric(labels, health.objects)
-        left_out.add_metric(labels, health.left_out)
-        lists.add_metric(labels, health.lists)
-        failing.add_metric(labels, health.failing_s or 0.0)
-    yield from (objects, left_out, lists, failing)
+    labels = ("cluster", "collection")
+    collections = [((cluster, health.path), health) for health in watched]
+    yield _family(
+        GaugeMetricFamily, "loadstream_watch_objects", "Objects reported now.", labels,
+        [(values, health.objects) for values, health in collections],
+    )  # fmt: skip
+    yield _family(
+        GaugeMetricFamily, "loadstream_watch_objects_left_out",
+        "Objects that do not fit into a record.", labels,
+        [(values, health.left_out) for values, health in collections],
+    )  # fmt: skip
+    yield _family(
+        CounterMetricFamily, "loadstream_watch_lists",
+        "Completed lists; a steady rise means that the watch breaks off repeatedly.", labels,
+        [(values, health.lists) for values, health in collections],
+    )  # fmt: skip
+    yield _family(
+        GaugeMetricFamily, "loadstream_watch_failing_seconds",
+        "Time since a request last succeeded; 0: the last request succeeded.", labels,
+        [(values, health.failing_s or 0.0) for values, health in collections],
+    )  # fmt: skip
 
 
-def _source_metrics(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metric]:
-    success = GaugeMetricFamily(
-        "loadstream_source_last_success_timestamp_seconds",
-        "When a node was last read, by the collector's clock.",
-        labels=["cluster", "source", "node"],
-    )
-    failing = GaugeMetricFamily(
-        "loadstream_source_failing_nodes",
-        "Nodes that could not be read at the last attempt.",
-        labels=["cluster", "source"],
-    )
-    failures = CounterMetricFamily(
-        "loadstream_source_failures",
+def _source_metrics(cluster: str, reports: Sequence[SourceReport]) -> Iterator[Metric]:
+    labels = ("cluster", "source")
+    sources = [((cluster, report.source), report) for report in reports]
+    nodes = [((*values, node.node), node) for values, report in sources for node in report.nodes]
+    yield _family(
+        GaugeMetricFamily, "loadstream_source_last_success_timestamp_seconds",
+        "When a node was last read, by the collector's clock.", (*labels, "node"),
+        [(at, node.succeeded_at_ms / 1_000) for at, node in nodes if node.succeeded_at_ms is not None],
+    )  # fmt: skip
+    yield _family(
+        GaugeMetricFamily, "loadstream_source_failing_nodes",
+        "Nodes that could not be read at the last attempt.", labels,
+        [(at, sum(node.failure is not None for node in report.nodes)) for at, report in sources],
+    )  # fmt: skip
+    yield _family(
+        CounterMetricFamily, "loadstream_source_failures",
         "Attempts that failed, by cause, such as `unreachable`, `timeout`, `certificate`, `credentials`, `forbidden`.",
-        labels=["cluster", "source", "cause"],
-    )
-    unreadable = GaugeMetricFamily(
-        "loadstream_source_unreadable",
+        (*labels, "cause"),
+        [((*at, cause), count) for at, report in sources for cause, count in report.failures.items()],
+    )  # fmt: skip
+    yield _family(
+        GaugeMetricFamily, "loadstream_source_unreadable",
         "1: nothing of the source can be read now, for this cause; no series otherwise.",
-        labels=["cluster", "source", "cause"],
-    )
-    behind = GaugeMetricFamily(
-        "loadstream_source_behind_seconds",
-        "How long the oldest node has waited to be read; steadily above 0: too many nodes.",
-        labels=["cluster", "source"],
-    )
-    notes = GaugeMetricFamily(
-        "loadstream_source_notes",
-        "Current problems, which the log describes, such as a failed query or a wrong clock.",
-        labels=["cluster", "source"],
-    )
-    events = CounterMetricFamily(
-        "loadstream_source_events",
+        (*labels, "cause"),
+        [((*at, report.failure.cause), 1) for at, report in sources if report.failure is not None],
+    )  # fmt: skip
+    yield _family(
+        GaugeMetricFamily, "loadstream_source_behind_seconds",
+        "How long the oldest node has waited to be read; steadily above 0: too many nodes.", labels,
+        [(at, report.behind_s) for at, report in sources],
+    )  # fmt: skip
+    yield _family(
+        GaugeMetricFamily, "loadstream_source_notes",
+        "Current problems, which the log describes, such as a failed query or a wrong clock.", labels,
+        [(at, len(report.notes)) for at, report in sources],
+    )  # fmt: skip
+    yield _family(
+        CounterMetricFamily, "loadstream_source_events",
         "Events of a source: `samples`, `skipped` readings, samples `overwritten` before they were sent; `held_back`, `filled_in`, `took_over` and `not_newer` because of other sources; `of_no_node`, series of Prometheus without a node; `pods_unreadable`, entries of metrics_api.",
-        labels=["cluster", "source", "event"],
-    )
-    skew = GaugeMetricFamily(
-        "loadstream_source_clock_skew_seconds",
-        "A node's clock minus the collector's, if known.",
-        labels=["cluster", "source", "node"],
-    )
-    for source in sources:
-        at = [cluster, source.source]
-        failing.add_metric(at, sum(node.failure is not None for node in source.nodes))
-        for cause, count in source.failures.items():
-            failures.add_metric([*at, cause], count)
-        for event, count in source.counts.items():
-            events.add_metric([*at, event], count)
-        if source.failure is not None:
-            unreadable.add_metric([*at, source.failure.cause], 1)
-        behind.add_metric(at, source.behind_s)
-        notes.add_metric(at, len(source.notes))
-        for node in source.nodes:
-            if node.succeeded_at_ms is not None:
-                success.add_metric([*at, node.node], node.succeeded_at_ms / 1_000)
-            if node.clock_skew_ms is not None:
-                skew.add_metric([*at, node.node], node.clock_skew_ms / 1_000)
-    yield from (success, failing, failures, unreadable, behind, notes, events, skew)
+        (*labels, "event"),
+        [((*at, event), count) for at, report in sources for event, count in report.counts.items()],
+    )  # fmt: skip
+    yield _family(
+        GaugeMetricFamily, "loadstream_source_clock_skew_seconds",
+        "A node's clock minus the collector's, if known.", (*labels, "node"),
+        [(at, node.clock_skew_ms / 1_000) for at, node in nodes if node.clock_skew_ms is not None],
+    )  # fmt: skip

@@ -7,7 +7,6 @@ our cordons: a node that was unschedulable before the drain stays unschedulable 
 import logging
 from typing import Any
 
-from connectors.kubernetes.api.errors import ApiError
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.answers import is_not_found
 from connectors.kubernetes.sinks.pods import NAME
@@ -21,45 +20,32 @@ CORDON_ANNOTATION = "loadstream/cordoned-by"
 REQUEST_S = 10.0
 
 
-class Cordons:
-    """The cordons of one cluster's nodes."""
+async def apply_drain(server: ApiServer, status: DrainStatus) -> None:
+    """Cordon or uncordon a node by its drain; a final refusal is logged.
 
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
-
-    async def apply(self, status: DrainStatus) -> None:
-        """Cordon or uncordon a node by its drain; a final refusal is logged.
-
-        Raises ApiError, ApiUnreachable or AccessError if another attempt may help.
-        """
-        if status.dry_run or not NAME.fullmatch(status.node):
-            return
-        try:
-            await self._apply(status)
-        except ApiError as error:
-            if error.status >= 500 or error.status in (409, 429):
-                raise
-            if not is_not_found(error):
-                logger.warning(
-                    "node %s is %s, but its cordon was not changed: %s; the role loadstream-evict "
-                    "needs get and patch of nodes; --no-cordon turns cordons off",
-                    status.node, status.phase, error,
-                )  # fmt: skip
-
-    async def _apply(self, status: DrainStatus) -> None:
-        path = f"/api/v1/nodes/{status.node}"
-        response = await self._server.send("GET", path, timeout_s=REQUEST_S)
-        if not response.ok:
-            raise response.error()
-        change = _change(response.json(), status)
-        if change is None:
-            return
-        response = await self._server.send(
+    Raises ApiError, ApiUnreachable or AccessError if another attempt may help.
+    """
+    if status.dry_run or not NAME.fullmatch(status.node):
+        return
+    path = f"/api/v1/nodes/{status.node}"
+    response = await server.send("GET", path, timeout_s=REQUEST_S)
+    change = _change(response.json(), status) if response.ok else None
+    if change is not None:
+        response = await server.send(
             "PATCH", path, body=change, content_type="application/merge-patch+json",
             timeout_s=REQUEST_S,
         )  # fmt: skip
-        if not response.ok:
-            raise response.error()
+    if response.ok:
+        return
+    error = response.error()
+    if error.status >= 500 or error.status in (409, 429):
+        raise error
+    if not is_not_found(error):
+        logger.warning(
+            "node %s is %s, but its cordon was not changed: %s; the role loadstream-evict needs get "
+            "and patch of nodes; --no-cordon turns cordons off",
+            status.node, status.phase, error,
+        )  # fmt: skip
 
 
 def _change(node: dict[str, Any], status: DrainStatus) -> dict[str, Any] | None:

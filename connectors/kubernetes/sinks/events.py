@@ -14,6 +14,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.api.times import format_time
 from connectors.kubernetes.sinks.background import Background
 from connectors.process import wall_clock
+from schemas.messages.pods import PodRef
 
 #: Events written per second: the default limit of kube-scheduler's client.
 PER_S = 50.0
@@ -31,20 +32,17 @@ WRITE_S = 15.0
 _NAME_MAX = 230
 
 
-@dataclass(frozen=True, slots=True)
-class Regarding:
-    """The object of an event."""
+#: Reference to the object of an event: apiVersion, kind, namespace, name, uid.
+Reference = dict[str, str]
 
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
+
+def refer_to_pod(pod: PodRef) -> Reference:
+    return {"apiVersion": "v1", "kind": "Pod", **pod.ref_fields}
 
 
 @dataclass(slots=True)
 class _Note:
-    regarding: Regarding
+    regarding: Reference
     type: str
     reason: str
     message: str
@@ -65,7 +63,7 @@ class Events:
 
     def record(
         self,
-        regarding: Regarding,
+        regarding: Reference,
         reason: str,
         message: str,
         *,
@@ -89,7 +87,7 @@ class Events:
 
     async def _write(self, name: str) -> None:
         note = self._notes.pop(name)
-        collection = f"/api/v1/namespaces/{note.regarding.namespace}/events"
+        collection = f"/api/v1/namespaces/{note.regarding['namespace']}/events"
         counted = self._counts.pop(name, None)
         if counted is None:
             counted = await self._create(collection, name, note)
@@ -130,9 +128,9 @@ class Events:
         return 0
 
 
-def _name(regarding: Regarding, reason: str) -> str:
-    digest = blake2b(f"{regarding.uid} {reason}".encode(), digest_size=8).hexdigest()
-    return f"{regarding.name[:_NAME_MAX].rstrip('-.')}.{digest}"
+def _name(regarding: Reference, reason: str) -> str:
+    digest = blake2b(f"{regarding['uid']} {reason}".encode(), digest_size=8).hexdigest()
+    return f"{regarding['name'][:_NAME_MAX].rstrip('-.')}.{digest}"
 
 
 def _event(name: str, note: _Note) -> dict[str, Any]:
@@ -140,14 +138,8 @@ def _event(name: str, note: _Note) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": about.namespace},
-        "involvedObject": {
-            "apiVersion": about.api_version,
-            "kind": about.kind,
-            "namespace": about.namespace,
-            "name": about.name,
-            "uid": about.uid,
-        },
+        "metadata": {"name": name, "namespace": about["namespace"]},
+        "involvedObject": about,
         "type": note.type,
         "reason": note.reason,
         "message": note.message[:MESSAGE_MAX],

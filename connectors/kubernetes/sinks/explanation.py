@@ -16,7 +16,7 @@ from typing import Any
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.api.times import format_time
 from connectors.kubernetes.sinks.background import Background
-from connectors.kubernetes.sinks.events import Events, Regarding
+from connectors.kubernetes.sinks.events import Events, refer_to_pod
 from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
@@ -90,8 +90,7 @@ class Explanations:
             self._written.pop(pod.uid, None)  # the next decision writes it
             raise
         if changed:
-            about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-            self._events.record(about, "FailedScheduling", text, type="Warning")
+            self._events.record(refer_to_pod(pod), "FailedScheduling", text, type="Warning")
 
     async def _patch(self, decision: PlacementDecision, text: str) -> bool:
         """Write the condition of a waiting pod; False: the pod has this condition already, or needs none."""

@@ -11,14 +11,13 @@ from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachab
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.answers import retry_pause_s
 from connectors.kubernetes.sinks.binding import Binder
-from connectors.kubernetes.sinks.events import Events, Regarding
+from connectors.kubernetes.sinks.events import Events, refer_to_pod
 from connectors.kubernetes.sinks.eviction import Evictor
 from connectors.kubernetes.sinks.explanation import Explanations
 from connectors.kubernetes.sinks.pods import LivePod
 from connectors.ports.sink import Attempt, Sink
 from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
-from schemas.messages.pods import PodRef
 
 
 class KubernetesSink(Sink):
@@ -38,7 +37,7 @@ class KubernetesSink(Sink):
         if answer.result == "done":
             self.explanations.forget(pod)
             text = f"Successfully assigned {pod.namespace}/{pod.name} to {decision.node}"
-            self.events.record(_pod(pod), "Scheduled", text, minor=True)
+            self.events.record(refer_to_pod(pod), "Scheduled", text, minor=True)
         return answer
 
     async def evict(self, command: EvictionCommand) -> Attempt:
@@ -64,7 +63,7 @@ class KubernetesSink(Sink):
         pod = command.pod
         if answer.result == "refused":
             text = f"loadstream may not evict the pod: {answer.reason}"
-            self.events.record(_pod(pod), "EvictionRefused", text, type="Warning")
+            self.events.record(refer_to_pod(pod), "EvictionRefused", text, type="Warning")
         if answer.result != "done":
             return
         soft = command.policy == "SoftEviction"
@@ -73,18 +72,12 @@ class KubernetesSink(Sink):
         text = f"{done} from node {command.node}: {command.reason}"
         if answer.reason:  # the eviction continues in the background, or its answer was lost
             text = f"{text} ({answer.reason})"
-        self.events.record(_pod(pod), reason, text)
+        self.events.record(refer_to_pod(pod), reason, text)
         owner = live.controller
         if owner is not None and owner.get("kind") != "Node":  # nodes own mirror pods
-            about = Regarding(
-                str(owner.get("apiVersion")), str(owner.get("kind")), pod.namespace,
-                str(owner.get("name")), str(owner.get("uid")),
-            )  # fmt: skip
+            fields = ("apiVersion", "kind", "name", "uid")
+            about = {"namespace": pod.namespace, **{name: str(owner.get(name)) for name in fields}}
             self.events.record(about, reason, f"Pod {pod.name}: {text}")
-
-
-def _pod(pod: PodRef) -> Regarding:
-    return Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
 def _failed(error: ApiError | ApiUnreachable | AccessError) -> Attempt:

@@ -47,6 +47,8 @@ _Queries = Annotated[
     Field(max_length=32),
 ]
 _Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
+#: Key of the query of times, among (node or pod, resource).
+_TIMES = ("times", "")
 #: Most concurrent queries.
 QUERIES_AT_ONCE = 4
 #: Beginnings of warnings about the query itself; the answer is complete nevertheless.
@@ -225,41 +227,42 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
 
     async def _run_queries(self, now_ms: int) -> _Answers:
         queries = self._queries
-        node_queries, pod_queries = list(queries.nodes.items()), list(queries.pods.items())
-        texts = [text for _, text in (*node_queries, *pod_queries)]
+        texts = {("node", resource): text for resource, text in queries.nodes.items()}
+        texts |= {("pod", resource): text for resource, text in queries.pods.items()}
         if queries.node_times:
-            texts.append(queries.node_times)
+            texts[_TIMES] = queries.node_times
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._try_query(text, now_ms)) for text in texts]
-        results = [task.result() for task in tasks]
-        vectors = [[] if isinstance(result, SourceFailed) else result for result in results]
-        failures = [
-            result for result in results[: len(node_queries)] if isinstance(result, SourceFailed)
-        ]
-        if len(failures) == len(node_queries):
-            raise failures[0]
-        if queries.node_times and isinstance(results[-1], SourceFailed):
-            raise results[-1]
-        answers = _Answers({}, {}, {}, set())
-        for index, (resource, _) in enumerate((*node_queries, *pod_queries)):
-            result = results[index]
-            failed = result if isinstance(result, SourceFailed) else None
-            name = f"{'node' if index < len(node_queries) else 'pod'} {resource}"
-            self.health.set_note(f"query {name}", f"{name}: {failed}" if failed else None)
-            if failed is not None:
-                self.health.failures[failed.cause] += 1
-                if index < len(node_queries):
-                    answers.failed.add(resource)
-        for (resource, _), vector in zip(node_queries, vectors, strict=False):
-            self._take_nodes(answers, resource, vector)
-        for (resource, _), vector in zip(pod_queries, vectors[len(node_queries) :], strict=False):
-            self._take_pods(answers, resource, vector)
-        if queries.node_times:
-            for labels, value in vectors[-1]:
-                if (node := self._find_node(labels)) and 0 < value < 4e9:
-                    at_ms = max(int(value * 1_000), answers.times_ms.get(node, 0))
-                    answers.times_ms[node] = min(at_ms, now_ms)
+            tasks = {
+                key: group.create_task(self._try_query(text, now_ms)) for key, text in texts.items()
+            }
+        results = {key: task.result() for key, task in tasks.items()}
+        failed = {key: why for key, why in results.items() if isinstance(why, SourceFailed)}
+        node_failures = {
+            resource: why for (kind, resource), why in failed.items() if kind == "node"
+        }
+        if len(node_failures) == len(queries.nodes):
+            raise next(iter(node_failures.values()))
+        if _TIMES in failed:
+            raise failed[_TIMES]
+        answers = _Answers({}, {}, {}, set(node_failures))
+        for key, result in results.items():
+            kind, resource = key
+            name, why = f"{kind} {resource}", failed.get(key)
+            vector = [] if isinstance(result, SourceFailed) else result
+            if why is not None:
+                self.health.failures[why.cause] += 1
+            if key == _TIMES:
+                self._take_times(answers, vector, now_ms)
+                continue
+            self.health.set_note(f"query {name}", f"{name}: {why}" if why else None)
+            (self._take_nodes if kind == "node" else self._take_pods)(answers, resource, vector)
         return answers
+
+    def _take_times(self, answers: _Answers, vector: list[Any], now_ms: int) -> None:
+        for labels, value in vector:
+            if (node := self._find_node(labels)) and 0 < value < 4e9:
+                at_ms = max(int(value * 1_000), answers.times_ms.get(node, 0))
+                answers.times_ms[node] = min(at_ms, now_ms)
 
     def _take_nodes(self, answers: _Answers, resource: str, vector: list[Any]) -> None:
         series = SeriesByKey[str](f"nodes' {resource}", resource)

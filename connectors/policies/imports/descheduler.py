@@ -17,7 +17,7 @@ from connectors.policies.imports.translation import (
     Translation,
     apply,
     copy_to,
-    report_only,
+    elsewhere,
     skip,
 )
 from schemas.policy.parts import field_names
@@ -123,9 +123,7 @@ def translate(result: Translation, node: DocumentNode) -> None:
         ),
         "metricsCollector": SOURCES,
         "metricsProviders": SOURCES,
-        "evictionFailureEventNotification": report_only(
-            "handled elsewhere", "topic command-outcomes"
-        ),
+        "evictionFailureEventNotification": elsewhere("topic command-outcomes"),
     }
     apply(result, node, {**rules, **_find_misplaced(result, node, rules)})
     for profile in read_profiles(result, node, _BALANCER, selector):

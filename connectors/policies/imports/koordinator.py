@@ -11,7 +11,7 @@ from connectors.policies.imports.translation import (
     Translation,
     apply,
     copy_to,
-    report_only,
+    elsewhere,
     skip,
 )
 
@@ -34,7 +34,7 @@ _COLLECT = (
     "metricAggregatePolicy",
     "metricMemoryCollectPolicy",
 )
-_MANAGER = report_only("handled elsewhere", "Koordinator's manager and agent still use it")
+_MANAGER = elsewhere("Koordinator's manager and agent still use it")
 _RECLAIM: dict[str, Rule] = dict.fromkeys(
     (
         "enable", "cpuReclaimThresholdPercent", "memoryReclaimThresholdPercent",

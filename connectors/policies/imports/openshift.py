@@ -16,7 +16,8 @@ from connectors.policies.imports.translation import (
     apply,
     apply_to_items,
     copy_to,
-    report_only,
+    elsewhere,
+    lost,
     skip,
 )
 from connectors.policies.imports.unsupported import UNSUPPORTED
@@ -60,20 +61,19 @@ _LOAD = {
     "DevKubeVirtRelieveAndMigrate": True,
 }
 _WITH_CLAIMS, _WITH_LOCAL_STORAGE = "EvictPodsWithPVC", "EvictPodsWithLocalStorage"
-_OPERATOR = report_only("handled elsewhere", "it is about the operator")
+_OPERATOR = elsewhere("it is about the operator")
 _CUSTOM: dict[str, Rule] = {
     "devDeviationThresholds": skip,
     "devLowNodeUtilizationThresholds": skip,
     "devActualUtilizationProfile": SOURCES,
-    "devEnableSoftTainter": report_only(
-        "handled elsewhere",
-        "the score OverutilizationRisk keeps pods off hot nodes, without taints",
+    "devEnableSoftTainter": elsewhere(
+        "the score OverutilizationRisk keeps pods off hot nodes, without taints"
     ),
-    "devEnableEvictionsInBackground": report_only(
-        "handled elsewhere", "an eviction that goes on in the background counts as done"
+    "devEnableEvictionsInBackground": elsewhere(
+        "an eviction that goes on in the background counts as done"
     ),
-    "devHighNodeUtilizationThresholds": report_only("lost", _FILLS),
-    "podLifetime": report_only("lost", _OLD_PODS),
+    "devHighNodeUtilizationThresholds": lost(_FILLS),
+    "podLifetime": lost(_OLD_PODS),
     "namespaces": {
         "included": copy_to(
             "rebalance", "evictableNamespaces", convert=lambda names: {"include": names}
@@ -97,9 +97,7 @@ _SPEC: dict[str, Rule] = {
     "deschedulingIntervalSeconds": copy_to(
         "descheduling", "deschedulingInterval", convert=_read_seconds
     ),
-    "mode": report_only(
-        "handled elsewhere", "mode: observe at first, enforce carries evictions out"
-    ),
+    "mode": elsewhere("mode: observe at first, enforce carries evictions out"),
     "evictionLimits": {
         "total": LIMITS["maxNoOfPodsToEvictTotal"],
         "node": LIMITS["maxNoOfPodsToEvictPerNode"],

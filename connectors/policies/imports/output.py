@@ -1,19 +1,14 @@
 """An imported policy as YAML, with the source line of each value."""
 
-import json
-import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from connectors.policies.imports.translation import Translation
 from schemas.base.printable import to_one_line
-from schemas.policy import Policy
+from schemas.policy import Policy, inline_yaml
 from schemas.policy.errors import Path
 
-#: Text that YAML reads as text without quotes.
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_WORDS = ("true", "false", "null")
 _COMPAT = {
     "koordinator": "the file is Koordinator's: loadstream behaves like Koordinator",
     "loadstream": "the file is not Koordinator's: loadstream's own rules apply",
@@ -49,13 +44,13 @@ def _write(translation: Translation, value: dict[str, Any], path: Path) -> Itera
         at = (*path, key)
         remark = _format_remark(translation, at)
         if isinstance(child, dict) and child:
-            yield f"{indent}{_format_flow(key)}:{remark if ': ' in remark else ''}"
+            yield f"{indent}{inline_yaml(key)}:{remark if ': ' in remark else ''}"
             yield from _write(translation, child, at)
-        elif isinstance(child, list) and len(_format_flow(child)) > 60:
-            yield f"{indent}{_format_flow(key)}:{remark}"
-            yield from (f"{indent}  - {_format_flow(item)}" for item in child)
+        elif isinstance(child, list) and len(inline_yaml(child)) > 60:
+            yield f"{indent}{inline_yaml(key)}:{remark}"
+            yield from (f"{indent}  - {inline_yaml(item)}" for item in child)
         else:
-            yield f"{indent}{_format_flow(key)}: {_format_flow(child)}{remark}"
+            yield f"{indent}{inline_yaml(key)}: {inline_yaml(child)}{remark}"
 
 
 def _format_remark(translation: Translation, path: Path) -> str:
@@ -66,14 +61,3 @@ def _format_remark(translation: Translation, path: Path) -> str:
             line = origin.child(*path[length:]).line
             return f" # line {line}" + (f": {note}" if note and length == len(path) else "")
     return ""
-
-
-def _format_flow(value: Any) -> str:
-    """Return a value as YAML on one line."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_format_flow(key)}: {_format_flow(item)}' for key, item in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_format_flow, value))}]"
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS:
-        return value
-    return json.dumps(value)

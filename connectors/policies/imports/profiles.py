@@ -14,7 +14,8 @@ from connectors.policies.imports.translation import (
     Translation,
     apply,
     apply_to_items,
-    report_only,
+    elsewhere,
+    lost,
     skip,
 )
 from connectors.policies.imports.unsupported import BALANCE, UNSUPPORTED
@@ -26,28 +27,20 @@ from schemas.policy.wording import describe, nearest
 ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
     "LoadAwareScheduling": (
         "loadAware",
-        {
-            "estimator": report_only(
-                "handled elsewhere", "there is one estimator, Koordinator's default"
-            )
-        },
+        {"estimator": elsewhere("there is one estimator, Koordinator's default")},
     ),
     "NodeResourcesFit": (
         "resourcesFit",
         dict.fromkeys(
             ("ignoredResources", "ignoredResourceGroups"),
-            report_only("lost", "the filter looks at every resource that a pod requests"),
+            lost("the filter looks at every resource that a pod requests"),
         ),
     ),
     "NodeResourcesBalancedAllocation": ("balancedAllocation", {}),
     "LowNodeLoad": ("rebalance", {}),
     "MigrationController": (
         "migration",
-        {
-            "maxConcurrentReconciles": report_only(
-                "handled elsewhere", "one writer decides for a cluster"
-            )
-        },
+        {"maxConcurrentReconciles": elsewhere("one writer decides for a cluster")},
     ),
     "DefaultEvictor": ("evictor", {}),
 }

@@ -11,7 +11,8 @@ from connectors.policies.imports.translation import (
     apply,
     apply_to_items,
     copy_to,
-    report_only,
+    elsewhere,
+    lost,
 )
 from schemas.policy import BUILT_IN, LOAD_AWARE, OVERUTILIZATION_RISK
 from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
@@ -31,9 +32,7 @@ _SCORES = {
 }
 #: Scores that the Kubernetes scheduler enables by default.
 _DEFAULTS = (RESOURCES_FIT, BALANCED_ALLOCATION)
-_RISK = report_only(
-    "handled elsewhere", "section overutilizationRisk weighs variance, with its defaults"
-)
+_RISK = elsewhere("section overutilizationRisk weighs variance, with its defaults")
 #: Arguments of Trimaran's scores, which become OverutilizationRisk.
 _RISK_ARGUMENTS: dict[str, Rule] = {
     **TYPE,
@@ -42,11 +41,9 @@ _RISK_ARGUMENTS: dict[str, Rule] = {
     "safeVarianceMargin": _RISK,
     "safeVarianceSensitivity": _RISK,
     "smoothingWindowSize": _RISK,
-    "riskLimitWeights": report_only(
-        "handled elsewhere", "the score NodeResourceLimitsAware knows limits"
-    ),
+    "riskLimitWeights": elsewhere("the score NodeResourceLimitsAware knows limits"),
 }
-_ALL_NODES = report_only("handled elsewhere", "every node is scored")
+_ALL_NODES = elsewhere("every node is scored")
 _SAMPLED: dict[str, Rule] = {
     "percentageOfNodesToScore": _ALL_NODES,
     "percentageOfPlacementsToScore": _ALL_NODES,
@@ -59,7 +56,7 @@ def translate(result: Translation, node: DocumentNode) -> None:
 
     def read_profile(result: Translation, node: DocumentNode) -> None:
         profile = Profile(_POINTS)
-        name = report_only("handled elsewhere", "loadstream kubernetes watch --scheduler NAME")
+        name = elsewhere("loadstream kubernetes watch --scheduler NAME")
         apply(result, node, {"schedulerName": name, **_SAMPLED, **profile.rules})
         if profile.enabled or profile.disabled or profile.args:
             if profiles:
@@ -72,10 +69,8 @@ def translate(result: Translation, node: DocumentNode) -> None:
         "profiles": apply_to_items(read_profile),
         "podInitialBackoffSeconds": copy_to("initialBackoffSeconds"),
         "podMaxBackoffSeconds": copy_to("maxBackoffSeconds"),
-        "parallelism": report_only("handled elsewhere", "one writer decides for a cluster"),
-        "extenders": report_only(
-            "lost", "extenders are not called: keep the scheduler that calls them"
-        ),
+        "parallelism": elsewhere("one writer decides for a cluster"),
+        "extenders": lost("extenders are not called: keep the scheduler that calls them"),
         "delayCacheUntilActive": PROCESS["leaderElection"],
         **_SAMPLED,
         **PROCESS,

@@ -132,9 +132,14 @@ def copy_to(
     return rule
 
 
-def report_only(group: Group, text: str) -> Callable[[Translation, DocumentNode], None]:
-    """Return a rule that only adds a line to the report."""
-    return lambda result, node: result.report(group, node, text)
+def elsewhere(text: str) -> Callable[[Translation, DocumentNode], None]:
+    """Return a rule that only reports a field as handled elsewhere."""
+    return lambda result, node: result.report("handled elsewhere", node, text)
+
+
+def lost(text: str) -> Callable[[Translation, DocumentNode], None]:
+    """Return a rule that only reports a field as lost."""
+    return lambda result, node: result.report("lost", node, text)
 
 
 def apply_to_items(rule: Rule) -> Callable[[Translation, DocumentNode], None]:
@@ -158,13 +163,9 @@ PROCESS = dict.fromkeys(
         "healthzBindAddress",
         "metricsBindAddress",
     ),
-    report_only(
-        "handled elsewhere", "processes of loadstream are configured by LOADSTREAM_* variables"
-    ),
+    elsewhere("processes of loadstream are configured by LOADSTREAM_* variables"),
 )
 #: Fields that identify a document.
 TYPE: dict[str, Rule] = {"apiVersion": skip, "kind": skip}
 #: Fields that name sources of usage.
-SOURCES = report_only(
-    "handled elsewhere", "sources of usage: loadstream kubernetes collect, or its agent"
-)
+SOURCES = elsewhere("sources of usage: loadstream kubernetes collect, or its agent")

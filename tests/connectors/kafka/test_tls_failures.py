@@ -168,7 +168,7 @@ def test_two_sides_without_a_common_version_get_the_reason(certificates: Path) -
 @pytest.mark.parametrize(
     ("key", "password", "words"),
     [
-        ("other.key", None, "the key belongs to another certificate"),
+        ("other.key", None, "a key that belongs to the certificate"),
         ("locked.key", "wrong", "password in LOADSTREAM_KAFKA_CLIENT_KEY_PASSWORD"),
         ("locked.key", None, "password in LOADSTREAM_KAFKA_CLIENT_KEY_PASSWORD"),
         ("index.txt", None, "expected PEM"),

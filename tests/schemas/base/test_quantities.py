@@ -2,14 +2,15 @@
 
 import re
 from fractions import Fraction
+from typing import Annotated
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from schemas.base.message import QuantityText
 from schemas.base.quantities import (
+    QUANTITY_PATTERN,
     QUANTITY_TEXT_MAX,
     QuantityError,
     format_amount,
@@ -19,6 +20,10 @@ from schemas.base.quantities import (
     round_amount,
 )
 
+#: Texts by the pattern of messages, with a sign.
+QUANTITY_TEXTS: TypeAdapter[str] = TypeAdapter(
+    Annotated[str, Field(max_length=QUANTITY_TEXT_MAX, pattern=QUANTITY_PATTERN)]
+)
 INT64_MAX = 2**63 - 1
 UNIT = 10**9
 MULTIPLIERS = {
@@ -91,7 +96,7 @@ def test_quantities_are_read_as_in_kubernetes(
     assert parse_nanos(text) == exact
     assert round_amount("cpu", exact) == milli
     assert round_amount("memory", exact) == value
-    TypeAdapter(QuantityText).validate_python(text)
+    QUANTITY_TEXTS.validate_python(text)
 
 
 @pytest.mark.parametrize("text", REFUSALS)
@@ -101,7 +106,7 @@ def test_invalid_quantities_are_refused_and_quoted(text: str) -> None:
     assert repr(text[:20])[:-1] in str(refusal.value)
     assert len(str(refusal.value)) < 300
     with pytest.raises(ValidationError):
-        TypeAdapter(QuantityText).validate_python(text)
+        QUANTITY_TEXTS.validate_python(text)
 
 
 def test_cpu_is_in_millicores_and_other_resources_are_integers() -> None:
@@ -173,7 +178,7 @@ def test_messages_accept_exactly_the_readable_quantities(text: str) -> None:
     except QuantityError:
         readable = False
     try:
-        TypeAdapter(QuantityText).validate_python(text)
+        QUANTITY_TEXTS.validate_python(text)
         accepted = True
     except ValidationError:
         accepted = False

@@ -228,7 +228,7 @@ def test_a_warning_names_limits_that_forbid_every_move() -> None:
 @pytest.mark.parametrize(
     ("document", "path", "text"),
     [
-        ("LowNodeLaod: {}", "LowNodeLaod", 'did you mean "rebalance"?'),
+        ("rebalanc: {}", "rebalanc", 'did you mean "rebalance"?'),
         ("migration: {objectLimiters: {worklod: {}}}", "migration.objectLimiters.worklod",
          'did you mean "workload"?'),
     ],

@@ -38,11 +38,11 @@ def test_a_row_has_an_entry_for_each_pod_and_one_for_the_system_part() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (_row_with(mean=[1, 2]), "mean of cpu has 2 entries; expected 3, like minutes"),
-        (_row_with(deviation=[]), "deviation of cpu has 0 entries; expected 3, like minutes"),
+        (_row_with(mean=[1, 2]), "mean of cpu has 2 entries; expected 3"),
+        (_row_with(deviation=[]), "deviation of cpu has 0 entries; expected 3"),
         (
             _row_with(**{**_LATELY, "recent_root": [1]}),
-            "recent_root of cpu has 1 entries; expected 3, like minutes",
+            "recent_root of cpu has 1 entries; expected 3",
         ),
         (
             _row_with(minutes=[5]),
@@ -51,8 +51,7 @@ def test_a_row_has_an_entry_for_each_pod_and_one_for_the_system_part() -> None:
         ),
         (
             _row_with(**_LATELY),
-            "recent is empty for memory and present for cpu; expected it for all resources or for "
-            "none",
+            "recent of memory has 0 entries; expected 3",
         ),
     ],
 )

@@ -49,12 +49,6 @@ def parse_samples(body: bytes, metric: bytes) -> list[Sample]:
     return samples
 
 
-def parse_single_sample(body: bytes, metric: bytes) -> Sample | None:
-    """Return the first line of a metric; None: there is none. Raises NoExposition."""
-    samples = parse_samples(body, metric)
-    return samples[0] if samples else None
-
-
 def check_complete(body: bytes) -> None:
     """Raise NoExposition if the body is not text with metrics, or ends within a line."""
     if not body.endswith(b"\n"):

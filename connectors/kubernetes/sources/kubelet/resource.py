@@ -30,7 +30,6 @@ from connectors.kubernetes.sources.kubelet.counters import (
     check_complete,
     parse_labels,
     parse_samples,
-    parse_single_sample,
 )
 from connectors.kubernetes.sources.kubelet.requests import Kubelets, KubeletSettings
 from connectors.kubernetes.sources.kubelet.scraper import Scraper
@@ -157,11 +156,10 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
             check_complete(body)
             if any(line in body for line in _SCRAPE_ERRORS):
                 raise SourceFailed("server_error", "the kubelet could not get its own figures")
-            cpu = parse_single_sample(body, b"node" + CPU)
-            memory = parse_single_sample(body, b"node" + MEMORY)
-            if cpu is None or memory is None or not 0 <= memory[1] <= AMOUNT_MAX:
+            cpu, memory = (parse_samples(body, b"node" + kind)[:1] for kind in (CPU, MEMORY))
+            if not cpu or not memory or not 0 <= memory[0][1] <= AMOUNT_MAX:
                 raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
-            return self._build_sample(node, body, times, cpu, int(memory[1]))
+            return self._build_sample(node, body, times, cpu[0], int(memory[0][1]))
         except NoExposition as error:
             raise SourceFailed("unreadable", str(error)) from error
 

@@ -13,7 +13,6 @@ from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.api.list_watch import Changed
 from connectors.kubernetes.duties import job_status
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, follow_status
-from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, MigrationJobs
 from schemas.base.refusals import Refusal
 from schemas.messages.dead_letters import DeadLetter, build_dead_letter
@@ -128,7 +127,7 @@ async def test_a_drain_cordons_its_node_once_the_api_server_answers(
         jobs = MigrationJobs(client, CLUSTER)
 
         async def work(term: LeaderTerm) -> None:
-            await follow_status(CLUSTER, jobs, Cordons(client), term)
+            await follow_status(CLUSTER, jobs, client, term)
 
         of_another = drain(NODE, "Undrained").model_copy(update={"cluster": "another"})
         begun = [of_another, drain(NODE, "Draining")]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from connectors.kubernetes.sinks.cordons import CORDON_ANNOTATION, Cordons
+from connectors.kubernetes.sinks.cordons import CORDON_ANNOTATION, apply_drain
 from schemas.messages.decisions import AsOf
 from schemas.messages.migrations import DrainStatus
 from simulation.control_plane.server import ControlPlane
@@ -23,7 +23,6 @@ async def test_the_end_of_a_drain_uncordons_only_nodes_that_it_cordoned(
     async with control_plane.api() as admin, control_plane.api("loadstream-evict") as server:
         env = await Environment(admin, namespace).prepared()
         path = f"/api/v1/nodes/{env.node}"
-        cordons = Cordons(server)
 
         async def state() -> tuple[bool, str | None]:
             node = await admin.get(path)
@@ -35,15 +34,15 @@ async def test_the_end_of_a_drain_uncordons_only_nodes_that_it_cordoned(
             response = await admin.send("PATCH", path, body={"spec": body}, content_type=kind)
             assert response.ok
 
-        await cordons.apply(drain(env.node, "Draining", dry_run=True))
+        await apply_drain(server, drain(env.node, "Draining", dry_run=True))
         assert await state() == (False, None)
         for _ in range(2):
-            await cordons.apply(drain(env.node, "Draining"))
+            await apply_drain(server, drain(env.node, "Draining"))
             assert await state() == (True, "request-1")
-        await cordons.apply(drain(env.node, "Undrained"))
+        await apply_drain(server, drain(env.node, "Undrained"))
         assert await state() == (False, None)
         await close({"unschedulable": True})
         for phase in ("Draining", "Drained", "Undrained"):
-            await cordons.apply(drain(env.node, phase))
+            await apply_drain(server, drain(env.node, phase))
             assert await state() == (True, None)
-        await cordons.apply(drain("node-that-is-gone", "Undrained"))
+        await apply_drain(server, drain("node-that-is-gone", "Undrained"))

@@ -1,18 +1,17 @@
 """Events on the API server."""
 
-from dataclasses import replace
-
 import pytest
 
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import events as module
-from connectors.kubernetes.sinks.events import Events, Regarding
+from connectors.kubernetes.sinks.events import Events, refer_to_pod
 from connectors.process import wall_clock
+from schemas.messages.pods import PodRef
 from tests.connectors.kubernetes.sinks.builders import CREATED, EVENTS
 from tests.connectors.kubernetes.sinks.fake_server import Answer, FakeServer, failure
 from tests.connectors.kubernetes.sinks.harness import written
 
-ABOUT = Regarding("v1", "Pod", "shop", "web-1", "uid-1")
+ABOUT = refer_to_pod(PodRef(namespace="shop", name="web-1", uid="uid-1"))
 EXISTS = failure(409, "AlreadyExists", "it exists")
 
 
@@ -100,9 +99,9 @@ async def test_events_beyond_the_limit_are_dropped_and_minor_ones_earlier(
     monkeypatch.setattr(module, "WAITING_MAX", 3)
     fake_server.set_answers("POST", EVENTS, CREATED)
     for number in range(4):
-        events.record(replace(ABOUT, uid=f"minor-{number}"), "Scheduled", "text", minor=True)
+        events.record(ABOUT | {"uid": f"minor-{number}"}, "Scheduled", "text", minor=True)
     for number in range(4):
-        events.record(replace(ABOUT, uid=f"other-{number}"), "Evicted", "text")
+        events.record(ABOUT | {"uid": f"other-{number}"}, "Evicted", "text")
     await written(events.background)
     uids = [request.body["involvedObject"]["uid"] for request in fake_server.list_requests("POST")]
     assert sorted(uids) == ["minor-0", "minor-1", "other-0"]
