@@ -113,7 +113,7 @@ class _Round:
             columns.names[columns.included].tolist(),
             self._codes(),
             targets=int(self.open.sum()),
-            memory=columns.count_memory_definitions(self.rows, self.resources),
+            memory=columns.count_memory_kinds(self.rows, self.resources),
         )
         self.pods = RiskPods(self.risk, self.gain)
         compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
