@@ -114,9 +114,8 @@ class Policy(PolicyPart):
     when_overloaded: Annotated[Literal["leastBad", "wait"] | None, Field(validate_default=True)] = (
         None
     )
-    """What happens to a pod that only load keeps from every node: the load filter, or that its owner
-    left the nodes while they were hot. `leastBad`: it is placed on the best of these nodes. `wait`:
-    it waits; this is the default with `compat: koordinator`."""
+    """What happens to a pod that load alone keeps from every node. `leastBad`: it is placed on the best
+    of these nodes. `wait`: it waits; this is the default with `compat: koordinator`."""
     reservation_seconds: Annotated[int, int_range(1, _DAY_S)] = 300
     """How long room is reserved for a placed pod while no record shows the pod as bound."""
     max_pending_requests: Annotated[int, int_range(1, 10_000_000)] = 100_000

@@ -246,15 +246,12 @@ class ClusterState:
         return []
 
     def _is_another_node(self, state: NodeState) -> bool:
-        """Tell whether a node was removed and added again under its name, and no record of the removal came."""
+        """Tell whether a node was added again under its name, and no record of its removal came."""
         node = self.inventory.nodes.get(state.node)
-        before_ms = None if node is None or node.state is None else node.state.created_at_ms
-        return (
-            self.policy.compat != "koordinator"
-            and state.event != "removed"
-            and before_ms is not None
-            and (state.created_at_ms or 0) > before_ms
-        )
+        before_ms = node.state.created_at_ms if node and node.state else None
+        if self.policy.compat == "koordinator" or state.event == "removed" or before_ms is None:
+            return False
+        return (state.created_at_ms or 0) > before_ms
 
     def _check_node_limit(self, node: str) -> Refusal | None:
         if node in self.inventory.nodes or len(self.inventory.nodes) < NODES_MAX:

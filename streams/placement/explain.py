@@ -130,9 +130,7 @@ def build_placed(
             0, f"no node passes every filter ({refusals}); placed on the best node that remains"
         )
     if excluded is not None and row in excluded.left_by_owner:
-        notes.insert(
-            0, "no other node accepts the pod; placed on a node that its owner left while hot"
-        )
+        notes.insert(0, "no other node accepts the pod; its owner left this one while it was hot")
     decision = _build_decision(
         cause,
         waiting.request.pod,

@@ -90,13 +90,8 @@ class Columns:
             del touched[name]  # last, so that an exception does not lose a change
         return len(touched)
 
-    def count_memory_definitions(
-        self, rows: IntArray, resources: Collection[str]
-    ) -> dict[str, int]:
-        """Count nodes by definition of memory usage.
-
-        Empty if there is only one definition, or memory does not count.
-        """
+    def count_memory_kinds(self, rows: IntArray, resources: Collection[str]) -> dict[str, int]:
+        """Count nodes by their definition of memory usage; empty if only one counts, or none."""
         counts = Counter(filter(None, self.memory_is[rows].tolist()))
         return dict(sorted(counts.items())) if len(counts) > 1 and "memory" in resources else {}
 

@@ -257,7 +257,8 @@ class ExpectedNodeUsage:
         """
         added = assigned.estimate.added
         if measured is None:
-            return Share(added, zero, added if assigned.prod else zero)
+            delta = zero if self._is_in_total(assigned) else added
+            return Share(delta, zero, added if assigned.prod else zero)
         usage, known_as_prod = measured
         excess = zero
         if not self._is_shown(assigned, self._shown_since_ms):
@@ -268,6 +269,14 @@ class ExpectedNodeUsage:
             return Share(excess, usage, excess)
         # The pod has another class in the metric, so none of its usage is known to be prod usage.
         return Share(excess, zero, added)
+
+    def _is_in_total(self, assigned: AssignedPod) -> bool:
+        """Tell whether a metric that measures no pods has a pod's usage in that of the node (X26)."""
+        if self.estimator.follows_koordinator or self.metric is None or self.metric.pods:
+            return False
+        started_ms, since_ms = assigned.pod.initialized_at_ms, self._shown_since_ms
+        is_old = started_ms is not None and started_ms <= (since_ms or 0)
+        return is_old and self._is_shown(assigned, since_ms)
 
     @property
     def _shown_since_ms(self) -> int | None:

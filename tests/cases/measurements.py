@@ -288,6 +288,29 @@ def count_usage_of_unknown_pods() -> str:
     return cluster.place(make_pod("p"))
 
 
+@cases(
+    "1.total only",
+    ("a source without pods: n1 40 % with 5 old pods that request 1 core each, n2 70 %; filter 75", "", "n1"),
+    ("the same under compat: koordinator: their estimates are added", "compat: koordinator\n",
+     "waiting: 2 nodes: cpu usage exceed threshold"),
+)  # fmt: skip
+def count_pods_of_a_total_once(compat: str) -> str:
+    cluster = Cluster(f"whenOverloaded: wait\n{compat}", n1=40, n2=70)
+    for number in range(5):
+        cluster.add_pod(f"p{number}", "n1", containers=(container({"cpu": "1"}),))
+    return cluster.pass_minutes(3).place(make_pod("p"))
+
+
+@case("1.total only target", "a source without pods: n1 hot, n2 20 % with 6 old pods that request 1 core each",
+      right="a n1->n2")  # fmt: skip
+def move_to_a_node_whose_pods_are_in_its_total() -> str:
+    cluster = Cluster(make_policy(), n1=85, n2=20)
+    for number in range(6):
+        cluster.add_pod(f"p{number}", "n2", containers=(container({"cpu": "1"}),))
+    cluster.add_pod("a", "n1", 20)
+    return cluster.pass_minutes().describe_moves()
+
+
 @case("1.unknown target", "n1 85 %, n2 80 % by pods that no record names, n3 25 %; low 30: n2 is no target",
       right="a n1->n3; high 2, low 1")  # fmt: skip
 def never_move_to_a_node_full_of_unknown_pods() -> str:

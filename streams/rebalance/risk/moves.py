@@ -97,7 +97,7 @@ class _Round:
             columns.names[columns.included].tolist(),
             self._classify(),
             targets=int(self.can_receive.sum()),
-            memory=columns.count_memory_definitions(self.rows, self.resources),
+            memory=columns.count_memory_kinds(self.rows, self.resources),
         )
         self.pods = RiskPods(self.risk, self.min_gain)
         affordable = COSTS_MAX // max(1, self.rows.size * len(self.resources))

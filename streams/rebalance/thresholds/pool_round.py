@@ -94,7 +94,7 @@ class PoolRound:
             codes=codes,
             rounds_needed=needed if differences.consecutive_counts else 0,
             readings=self.readings if differences.cooled_moves_end else None,
-            memory=columns.count_memory_definitions(nodes.rows, nodes.resources),
+            memory=columns.count_memory_kinds(nodes.rows, nodes.resources),
         )
 
     # --- figures ----------------------------------------------------------------------------------
