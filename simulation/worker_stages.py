@@ -21,7 +21,7 @@ from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
 from streams.in_process.pipeline import ProducedRecord
 from streams.stage import journal
-from streams.stage.journal_records import JournalBatch
+from streams.stage.journal import JournalBatch
 from streams.stage.records import InputRecord
 
 #: Longest wait for the first applied record, and for each later record, on a busy machine.

@@ -13,7 +13,6 @@ from typing import Protocol
 from schemas.base.message import INT64_MAX
 from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.stage import journal
-from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
 #: End of an error about missing records.
@@ -66,7 +65,7 @@ class StartPosition:
 class RecordedBatch:
     """A batch of the journal, with its inputs."""
 
-    batch: JournalBatch
+    batch: journal.JournalBatch
     journal_offset: int
     """Offset of the last journal record of the batch."""
     inputs: tuple[InputRecord, ...]
@@ -118,7 +117,7 @@ class Recording:
                 return RecordedBatch(batch, offset, tuple(self._read_inputs(batch, offset)))
         raise StopIteration
 
-    def _read_inputs(self, batch: JournalBatch, offset: int) -> Iterator[InputRecord]:
+    def _read_inputs(self, batch: journal.JournalBatch, offset: int) -> Iterator[InputRecord]:
         for run in batch.inputs:
             topic, expected = run.topic, run.first_offset
             if topic not in CLUSTER_INPUTS:
@@ -145,7 +144,11 @@ class Recording:
             self._next_offsets[topic] = expected
 
     def _build_missing_error(
-        self, batch: JournalBatch, topic: str, expected: int, next_record: InputRecord | None
+        self,
+        batch: journal.JournalBatch,
+        topic: str,
+        expected: int,
+        next_record: InputRecord | None,
     ) -> NotReplayable:
         """Return an error about missing records up to `next_record`, or to the end of the topic."""
         if next_record is None:

@@ -26,7 +26,6 @@ from streams.stage.checkpoint import (
     matches_position,
     read_piece,
 )
-from streams.stage.journal_records import read_record
 
 #: Pieces in the first read before a start time; several checkpoints of a large cluster.
 _FIRST_READ_PIECES = 1_000
@@ -142,7 +141,7 @@ def _find_offset(stored: StoredTopics, partition: int, at_ms: int) -> int:
 def _has_first_batch(stored: StoredTopics, end: int) -> bool:
     """Tell whether the journal starts with batch 0; after a reset, the journal starts with batch 1."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
-        record = read_record(value)
+        record = journal.read_record(value)
         if not isinstance(record, Refusal) and not record[0].opens:
             return record[0].sequence == 0
     return True

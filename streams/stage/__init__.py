@@ -3,7 +3,6 @@
 records          input and output records, dead letters, and the protocol `Stage`
 statistics       counts and figures of a stage for metrics
 journal          encodes a batch as journal records; reads the tail of a journal as rows and outputs
-journal_records  splits a journal record into head and content; joins the parts of a batch
 packing          packs rows of pods, single in the journal, into table rows per node
 tracked_rows     rows of one kind, and which of them must be written
 long_rows        splits rows that exceed the size of a record, and joins them again

@@ -20,8 +20,7 @@ from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX, split_pie
 from schemas.base.refusals import Refusal
 from schemas.messages.journal import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as
-from streams.stage.journal import JournalPosition
-from streams.stage.journal_records import read_record
+from streams.stage.journal import JournalPosition, read_record
 
 TOPIC = "checkpoints"
 

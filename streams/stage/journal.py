@@ -15,18 +15,11 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from schemas.base.limits import PIECE_BYTES_MAX, split_pieces
+from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX, split_pieces
 from schemas.base.refusals import Refusal
-from schemas.messages.journal import JournalRecord
+from schemas.messages.journal import InputRun, JournalRecord, split_content
 from schemas.storage.tables import PARTITION, kind_of_key
-from schemas.topics.codec import encode
-from streams.stage.journal_records import (
-    JournalBatch,
-    Record,
-    has_journal_head,
-    join_parts,
-    read_record,
-)
+from schemas.topics.codec import decode_as, encode
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, advise_reset
 
 TOPIC = "journal"
@@ -36,6 +29,11 @@ PART_BYTES = PIECE_BYTES_MAX
 
 #: Most offsets of foreign records in an error.
 _NAMED_MAX = 5
+#: Fields in the head of every journal record, also of newer versions.
+_HEAD_FIELDS = frozenset(("schema_version", "partition", "epoch", "sequence"))
+
+#: Head and content of a record.
+Record = tuple[JournalRecord, bytes]
 
 
 class JournalDamaged(RuntimeError):
@@ -55,6 +53,19 @@ class JournalPosition:
     """Number of the last complete batch."""
     offset: int = -1
     """Offset of the last record that was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalBatch:
+    """A complete batch."""
+
+    epoch: int
+    sequence: int
+    inputs: tuple[InputRun, ...]
+    """Applied records, in order."""
+    rows: tuple[RowChange, ...]
+    outputs: tuple[OutputRecord, ...]
+    """Records to publish, dead letters last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,48 @@ def _group_runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
     return runs
 
 
+def read_record(value: bytes | None) -> Record | Refusal:
+    """Return head and content of a record, or a refusal if it is not a journal record."""
+    line, _, content = (value or b"").partition(b"\n")
+    head = decode_as(JournalRecord, line, PIECE_HEAD_BYTES_MAX)
+    return head if isinstance(head, Refusal) else (head, content)
+
+
+def _has_journal_head(value: bytes | None) -> bool:
+    """Tell whether an unreadable record belongs to a journal; it is damaged or of a newer version."""
+    try:
+        head = orjson.loads((value or b"").partition(b"\n")[0])
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(head, dict) and head.keys() >= _HEAD_FIELDS
+
+
+def join_parts(parts: Sequence[Record]) -> JournalBatch:
+    """Join the parts of a batch.
+
+    Raises:
+        ValueError: the content does not match its index.
+    """
+    head = parts[0][0]
+    content = b"".join(content for _, content in parts)
+    index, row_values, output_values = split_content(content)
+    return JournalBatch(
+        head.epoch,
+        head.sequence,
+        index.inputs,
+        tuple(
+            RowChange(key, None if length is None else value)
+            for (key, length), value in zip(index.rows, row_values, strict=True)
+        ),
+        tuple(
+            OutputRecord(topic, key, value, timestamp_ms)
+            for (topic, key, timestamp_ms, _), value in zip(
+                index.outputs, output_values, strict=True
+            )
+        ),
+    )
+
+
 class JournalReader:
     """Reads a partition's journal record by record."""
 
@@ -194,7 +247,7 @@ class JournalReader:
         """Return the record; None if it is foreign."""
         record = read_record(value)
         if isinstance(record, Refusal):
-            if has_journal_head(value):
+            if _has_journal_head(value):
                 raise JournalDamaged(
                     self._partition,
                     f"journal offset {offset} cannot be read: {record.reason}. If a newer version has "

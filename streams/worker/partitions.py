@@ -70,6 +70,10 @@ class Partitions:
         self._skipped: dict[tuple[str, int], tuple[int, int]] = {}
         """Last applied offset, and end of the skipped offsets after it, by topic and partition."""
 
+    def is_current(self, generation: int) -> bool:
+        """Tell whether no rebalance has begun since a generation."""
+        return self.generation == generation
+
     def position(self, topic: str, partition: int) -> int:
         """Return the last applied offset of a topic, or -1."""
         return self.stages[partition].positions.get(topic, -1)

@@ -230,10 +230,8 @@ class ClusterWorker(Worker):
         """Bring the rows to the end of the journal."""
         first = self._written.offset + 1
         try:
-            tail = journal.read_tail(
-                journal.JournalReader(self._written, PARTITION),
-                enumerate(self.journal[first:], first),
-            )
+            reader = journal.JournalReader(self._written, PARTITION)
+            tail = journal.read_tail(reader, enumerate(self.journal[first:], first))
         except journal.JournalDamaged as damaged:
             raise Failure("the journal cannot be followed", str(damaged)) from damaged
         self.put_rows(RowChange(key, value) for key, value in tail.rows.items())

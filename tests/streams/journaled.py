@@ -12,7 +12,7 @@ from streams.replay.recorded import Recording
 from streams.replay.verify import Difference, Verification, Window
 from streams.stage import journal
 from streams.stage.checkpoint import Checkpoint, CheckpointEncoder
-from streams.stage.journal_records import join_parts, read_record
+from streams.stage.journal import join_parts, read_record
 from streams.stage.packing import apply_changes
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 

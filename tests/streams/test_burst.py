@@ -122,9 +122,8 @@ async def test_a_burst_waits_in_kafka_and_not_in_the_worker(tmp_path: Path) -> N
                 await asyncio.gather(slow, return_exceptions=True)
             # In the queue, in a message before or after it, in a message that is being collected, and in a
             # batch that is collected, applied, waiting, journaled or published.
-            limit = (MESSAGES_QUEUED_MAX + 3) * PACKED_RECORDS_MAX + (
-                AHEAD_MAX + 4
-            ) * _BATCH_RECORDS
+            limit = (MESSAGES_QUEUED_MAX + 3) * PACKED_RECORDS_MAX
+            limit += (AHEAD_MAX + 4) * _BATCH_RECORDS
             in_flight = _metric(port, 'loadstream_in_flight_records_max{stage="cluster"}')
             fetched = _FETCHED_BYTES * kafka.partitions * 2
             bound = before + limit * _FILLING * _COPIES + fetched

@@ -16,7 +16,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from streams.stage.journal import TOPIC as JOURNAL
-from streams.stage.journal_records import JournalBatch, join_parts, read_record
+from streams.stage.journal import JournalBatch, join_parts, read_record
 from tests.conftest import RunningBroker
 from tests.streams.builders import CLUSTER, numbered_pod, numbered_request
 from tests.streams.worker_process import Client, Worker, client

@@ -186,12 +186,12 @@ class Intake:
             Whether all records were applied. False after `until_s` or after a rebalance.
         """
         count = self._metrics.count_undelivered if undelivered else self._metrics.count_read_ahead
-        if self.partitions.generation != generation:
+        if not self.partitions.is_current(generation):
             return False  # another worker may own the partition
         first = self.partitions.next_offset(topic, partition)
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
-                if time.monotonic() > until_s or self.partitions.generation != generation:
+                if time.monotonic() > until_s or not self.partitions.is_current(generation):
                     return False
                 position = self.partitions.position(topic, partition)
                 records = [convert_to_input(entry) for entry in entries]
@@ -201,7 +201,7 @@ class Intake:
                 count(
                     self.partitions.stage, topic, sum(entry.offset > position for entry in entries)
                 )
-        if self.partitions.generation != generation:
+        if not self.partitions.is_current(generation):
             return False
         next_offset = self.partitions.next_offset(topic, partition)
         if next_offset < end:
@@ -246,7 +246,7 @@ class Intake:
         while remaining or batch is not None:
             async with self._applying:
                 await self._pipeline.wait_for_room()
-                if self.partitions.generation != generation:
+                if not self.partitions.is_current(generation):
                     return False
                 began_s = time.monotonic()
                 piece = self._piece_size.take_piece(remaining)
@@ -258,7 +258,7 @@ class Intake:
             if not remaining:
                 return True
             await asyncio.sleep(0)
-        return self.partitions.generation == generation
+        return self.partitions.is_current(generation)
 
     def _apply_piece(self, piece: Sequence[InputRecord]) -> list[AppliedBatch]:
         by_partition: dict[int, list[InputRecord]] = defaultdict(list)

@@ -103,7 +103,7 @@ class Takeover:
         async with (
             self._opening
         ):  # an older takeover must not replace the state of a newer takeover
-            if not self._is_over(generation):
+            if self._partitions.is_current(generation):
                 await self._open(generation)
 
     async def on_shutdown(self, app: Any, **_: Any) -> None:
@@ -112,14 +112,11 @@ class Takeover:
             self._batches.hold()
             await self._intake.make_durable()
 
-    def _is_over(self, generation: int) -> bool:
-        return self._partitions.generation != generation
-
     async def _open(self, generation: int) -> None:
         partitions = self._partitions
         owned = partitions.select_inputs(self._app.assignor.assigned_actives())
         while not await self._watch.check_once():
-            if self._is_over(generation):
+            if not self._partitions.is_current(generation):
                 return
             await asyncio.sleep(_RETRY_S)
         rows: dict[int, PartitionRows] = {partition: {} for partition in owned}
@@ -131,7 +128,7 @@ class Takeover:
         await self._check_ends()
         if self._ticker is not None:
             await self._ticker.catch_up()
-        if self._is_over(generation):
+        if not self._partitions.is_current(generation):
             return
         # Before the seek, because records delivered between the two steps would be lost.
         partitions.recovered = True
@@ -160,12 +157,12 @@ class Takeover:
                 newest_rows = await self._durability.open(
                     partition, rows[partition], self._watch.state_ids
                 )
-                if self._is_over(generation):
+                if not self._partitions.is_current(generation):
                     self._close(partition)
                     return False
                 self._partitions.stages[partition] = self._build(partition, newest_rows)
                 await asyncio.sleep(0)  # heartbeats between large partitions
-        return not self._is_over(generation)
+        return self._partitions.is_current(generation)
 
     def _close(self, partition: int) -> None:
         self._partitions.stages.pop(partition, None)
@@ -179,7 +176,7 @@ class Takeover:
         records are repeated; if it is too large, there is a gap. Intake handles both.
         """
         for tp in self._list_inputs():
-            if self._is_over(generation):
+            if not self._partitions.is_current(generation):
                 return
             position = self._partitions.position(tp.topic, tp.partition)
             await self._app.consumer.seek(tp, position + 1)

@@ -98,7 +98,7 @@ class Ticker:
         self._partitions.problems.report("clock", _find_clocks_ahead(self._partitions))
         pending = await self._create_ticks()
         read_at_s = time.monotonic() + DELIVERY_WAIT_S
-        while not self._is_over(generation):
+        while self._partitions.is_current(generation):
             ready = [
                 partition
                 for partition, tick in pending.items()
@@ -110,7 +110,7 @@ class Ticker:
             if time.monotonic() >= read_at_s:
                 for partition, tick in pending.items():
                     await self._read_before_tick(generation, partition, tick)
-                    if not self._is_over(generation):
+                    if self._partitions.is_current(generation):
                         await self._write({partition: tick})
                 return
             await asyncio.sleep(_POLL_S)
@@ -133,7 +133,10 @@ class Ticker:
             self._written_ms[partition] = max(written_ms, now_ms)
         began_s = time.monotonic()
         while not (ticks := await self._create_ticks()) and stages:
-            if self._is_over(generation) or time.monotonic() - began_s > self._ticks.hold_max_s:
+            if (
+                not self._partitions.is_current(generation)
+                or time.monotonic() - began_s > self._ticks.hold_max_s
+            ):
                 return
             await asyncio.sleep(_POLL_S)
         await asyncio.gather(
@@ -143,12 +146,9 @@ class Ticker:
             )
         )
 
-    def _is_over(self, generation: int) -> bool:
-        return self._partitions.generation != generation
-
     async def _catch_up_partition(self, generation: int, partition: int, tick: PendingTick) -> None:
         await self._read_before_tick(generation, partition, tick)
-        if self._is_over(generation):
+        if not self._partitions.is_current(generation):
             return
         ends = await self._write({partition: tick})
         until_s = time.monotonic() + self._ticks.hold_max_s

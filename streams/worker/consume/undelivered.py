@@ -61,7 +61,7 @@ class UndeliveredWatch:
         if spans is None:
             return
         check_ends(positions, {source: end for source, (_, end) in spans.items()})
-        if partitions.generation != generation:
+        if not partitions.is_current(generation):
             return
         next_offsets = {source: partitions.next_offset(*source) for source in sorted(inputs)}
         self._stalled = {
@@ -79,7 +79,7 @@ class UndeliveredWatch:
 
     async def _read(self, generation: int, source: Source, end: int) -> None:
         topic, partition = source
-        if self._partitions.generation != generation:
+        if not self._partitions.is_current(generation):
             return
         position = self._partitions.position(topic, partition)
         until_s = time.monotonic() + READ_MAX_S

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.messages.nodes import NodeState
 from schemas.topics.codec import encode
 from streams.stage import journal
-from streams.stage.journal import JournalDamaged, JournalPosition
+from streams.stage.journal import JournalDamaged, JournalPosition, JournalReader, read_tail
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 
 _texts = st.text(max_size=40)
@@ -60,7 +60,7 @@ class Writer:
     def __init__(self, log: Log, position: JournalPosition) -> None:
         self._log = log
         log.append([journal.encode_opening(0)])
-        self.tail = journal.read_tail(journal.JournalReader(position, 0), log.after(position))
+        self.tail = read_tail(JournalReader(position, 0), log.after(position))
         self.place = self.tail.position
 
     def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
@@ -137,7 +137,7 @@ def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
     writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"2"),)))
     whole = log.after(JournalPosition())
     with pytest.raises(JournalDamaged, match="expected 0"):
-        journal.read_tail(journal.JournalReader(JournalPosition(), 0), [whole[0], whole[2]])
+        read_tail(JournalReader(JournalPosition(), 0), [whole[0], whole[2]])
 
 
 def test_offsets_without_a_record_are_no_missing_batch() -> None:
@@ -146,7 +146,7 @@ def test_offsets_without_a_record_are_no_missing_batch() -> None:
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     apart = zip((0, 2, 3, 7), log.values, strict=True)
-    tail = journal.read_tail(journal.JournalReader(JournalPosition(), 0), apart)
+    tail = read_tail(JournalReader(JournalPosition(), 0), apart)
     assert tail.position == JournalPosition(0, 2, 7)
     assert len(tail.rows) == 3
 
@@ -159,10 +159,7 @@ def test_a_journal_without_its_beginning_is_an_error_and_not_an_empty_journal() 
     with pytest.raises(
         JournalDamaged, match="has epoch 0, but the opening record of this epoch is missing"
     ):
-        journal.read_tail(
-            journal.JournalReader(JournalPosition(offset=1), 0),
-            log.after(JournalPosition(offset=1)),
-        )
+        read_tail(JournalReader(JournalPosition(offset=1), 0), log.after(JournalPosition(offset=1)))
 
 
 _FOREIGN = st.one_of(
@@ -201,8 +198,8 @@ def test_foreign_records_are_skipped_anywhere(
         mixed.insert(data.draw(st.integers(1, len(mixed))), value)
     if before:
         mixed.insert(0, foreign[0])
-    reader = journal.JournalReader(JournalPosition(), partition=0)
-    tail = journal.read_tail(reader, enumerate(mixed))
+    reader = JournalReader(JournalPosition(), partition=0)
+    tail = read_tail(reader, enumerate(mixed))
     assert tail.outputs == [output for result in results for output in result.outputs]
     assert tail.position.sequence == len(results) - 1
     assert len(reader.take_foreign()) == len(foreign) + before
@@ -210,7 +207,7 @@ def test_foreign_records_are_skipped_anywhere(
 
 
 def test_a_record_of_another_partition_is_foreign() -> None:
-    reader = journal.JournalReader(JournalPosition(), partition=0)
+    reader = JournalReader(JournalPosition(), partition=0)
     assert reader.feed(0, journal.encode_opening(1)) is None
     (foreign,) = reader.take_foreign()
     assert (foreign.offset, foreign.refusal.category) == (0, "misplaced")
@@ -226,7 +223,7 @@ def test_a_record_of_another_partition_is_foreign() -> None:
     ],
 )
 def test_an_unreadable_journal_record_is_damage_and_not_foreign(value: bytes) -> None:
-    reader = journal.JournalReader(JournalPosition(), partition=0)
+    reader = JournalReader(JournalPosition(), partition=0)
     reader.feed(0, journal.encode_opening(0))
     with pytest.raises(
         JournalDamaged, match=r"journal offset 1 cannot be read.*start that version"
@@ -241,16 +238,15 @@ def test_a_missing_batch_next_to_a_foreign_record_is_an_error() -> None:
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     log.values[2] = b"garbage"
     with pytest.raises(JournalDamaged, match=r"the batches in between are missing; records at 2"):
-        journal.read_tail(journal.JournalReader(JournalPosition(), 0), log.after(JournalPosition()))
+        read_tail(JournalReader(JournalPosition(), 0), log.after(JournalPosition()))
 
 
 def test_content_that_does_not_match_its_index_is_damage() -> None:
     log = Log()
     Writer(log, JournalPosition()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
     with pytest.raises(JournalDamaged, match="found 2 bytes of values; the index says 3"):
-        journal.read_tail(
-            journal.JournalReader(JournalPosition(), 0),
-            [(0, log.values[0]), (1, log.values[1][:-1])],
+        read_tail(
+            JournalReader(JournalPosition(), 0), [(0, log.values[0]), (1, log.values[1][:-1])]
         )
 
 
@@ -264,7 +260,7 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     assert all(len(value) <= 40 + 200 for value in values)
     assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
     entries = [(0, journal.encode_opening(0)), *enumerate(values, start=1)]
-    assert journal.read_tail(journal.JournalReader(JournalPosition(), 0), entries).rows == {
+    assert read_tail(JournalReader(JournalPosition(), 0), entries).rows == {
         row.key: row.value for row in changes
     }
 
@@ -281,13 +277,13 @@ def test_a_tail_read_in_pieces_is_the_same(results: list[StageResult], cuts: lis
         for result in results:
             writer.write(result)
     entries = log.after(JournalPosition())
-    whole = journal.read_tail(journal.JournalReader(JournalPosition(), 0), entries)
-    reader = journal.JournalReader(JournalPosition(), 0)
+    whole = read_tail(JournalReader(JournalPosition(), 0), entries)
+    reader = JournalReader(JournalPosition(), 0)
     rows: dict[str, bytes | None] = {}
     outputs: list[OutputRecord] = []
     edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
     for first, end in pairwise(edges):
-        piece = journal.read_tail(reader, entries[first:end])
+        piece = read_tail(reader, entries[first:end])
         rows.update(piece.rows)
         outputs += piece.outputs
     assert rows == whole.rows

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from streams.worker import event_loop
-from streams.worker.event_loop import (
-    TimeSlice,
-    without_garbage_collection,
-)
+from streams.worker.event_loop import TimeSlice, without_garbage_collection
 
 
 def _work(time_slice: TimeSlice) -> float:
@@ -31,9 +28,7 @@ async def test_a_rest_is_longer_than_the_slice_before_it(monkeypatch: pytest.Mon
     assert time.perf_counter() - began_s >= 2 * worked_s
 
 
-async def test_urgent_work_yields_once_without_a_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_urgent_work_yields_once_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
     monkeypatch.setattr(event_loop, "BUSY_SHARE", 1e-9)
     time_slice = TimeSlice()

@@ -62,19 +62,14 @@ def _consumer(coordinator: _Coordinator | None) -> Any:
 
 async def test_a_client_reports_the_state_of_its_coordinator() -> None:
     refused = GroupAuthorizationFailedError(APP_ID)
-    assert (
-        read_group_status(None)
-        == read_group_status(_consumer(None))
-        == GroupStatus(is_member=False)
-    )
-    assert read_group_status(_consumer(_Coordinator())) == GroupStatus(is_member=False)
+    for consumer in (None, _consumer(None), _consumer(_Coordinator())):
+        assert read_group_status(consumer) == GroupStatus(is_member=False)
     assert read_group_status(_consumer(_Coordinator(3))) == GroupStatus(is_member=True)
     out = _Coordinator(error=refused)
     assert read_group_status(_consumer(out)) == GroupStatus(is_member=False, error=refused)
     out.end()
-    assert read_group_status(_consumer(out)) == GroupStatus(
-        is_member=False, error=refused, has_ended=True
-    )
+    status = read_group_status(_consumer(out))
+    assert status == GroupStatus(is_member=False, error=refused, has_ended=True)
 
 
 class _App:
