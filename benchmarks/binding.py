@@ -182,10 +182,10 @@ async def _make_decisions(plane: ControlPlane, name: str, count: int) -> list[Pl
     """Create pods, and return a decision for each pod."""
     async with plane.api() as server:
         pods = await create_pods(server, NAMESPACE, (make_pod(f"{name}-{n}") for n in range(count)))
-    return [_decide(item["metadata"], number) for number, item in enumerate(pods)]
+    return [_make_decision(item["metadata"], number) for number, item in enumerate(pods)]
 
 
-def _decide(metadata: dict[str, Any], number: int) -> PlacementDecision:
+def _make_decision(metadata: dict[str, Any], number: int) -> PlacementDecision:
     return PlacementDecision.model_validate(
         {
             "cluster": messages.CLUSTER,

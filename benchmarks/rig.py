@@ -170,7 +170,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProcessUsage:
     """CPU and memory of a process since its start."""
 
     cpu_s: float
@@ -181,12 +181,12 @@ class Usage:
     """Current resident memory."""
 
 
-def read_usage(pid: int) -> Usage:
+def read_usage(pid: int) -> ProcessUsage:
     # The name of the process, in brackets, may contain blanks.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     pages = int(fields[21])
     waits = (path.read_text().split()[1] for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
-    return Usage(
+    return ProcessUsage(
         cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
         queued_s=sum(map(int, waits)) / 1e9,
         rss_mib=pages * os.sysconf("SC_PAGE_SIZE") / 2**20,

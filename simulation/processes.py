@@ -95,7 +95,7 @@ def make_duty(
     settings: Mapping[str, str],
     options: Sequence[str] = (),
 ) -> LoadstreamProcess:
-    """Return a process of one duty, which needs a directory of its own.
+    """Return a process of one duty. Two processes of the same duty need different directories.
 
     Without a kubeconfig, environment variables name the API server.
     """

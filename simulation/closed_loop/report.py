@@ -23,7 +23,7 @@ from simulation.closed_loop.parameters import Parameters
 Table = list[list[str]]
 """Headings, then rows."""
 
-#: Name of our contender, and names and titles of the other compared contenders.
+#: Name of our contender, and titles of the baselines by name.
 OURS = "loadstream"
 BASELINES = {"least-allocated": "kube-scheduler", "koordinator-lownodeload-75": "Koordinator"}
 HOT, WEIGHTED = "hot_cpu_minutes", "hot_cpu_weighted_minutes"
@@ -241,7 +241,7 @@ def _format_markdown_table(rows: Table) -> str:
 _CHART_WIDTH = 860
 #: Height of a line, start of the bars, and length of the longest bar.
 _LINE_HEIGHT, _BAR_LEFT, _BAR_LONGEST = 22, 270, 380
-#: Side of the chart of predictions, whose axes are powers of ten from 10 to the power of `_DECADES`.
+#: Side of the chart of predictions, and smallest exponent of its logarithmic axes.
 _SIDE, _DECADES = 240, -4
 _OURS, _OTHERS = "#1f77b4", "#b9c2cb"
 

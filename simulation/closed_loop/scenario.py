@@ -51,7 +51,7 @@ _LIFETIMES = 50_000
 
 _DAY_S = 86_400
 
-#: Second numbers of the seeds, one per random generator.
+#: Numbers that give each random generator a different seed.
 _NODES, _PODS, _LIFE, _USAGE, _SYSTEM, _DAYS = 100, 101, 102, 103, 104, 105
 
 

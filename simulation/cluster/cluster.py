@@ -118,6 +118,6 @@ class SimulatedCluster:
             self._notify_observers(event)
 
     def _notify_observers(self, event: PodEvent) -> None:
-        self.owners.handle(event)
+        self.owners.handle_event(event)
         for observer in self.observers:
             observer.on_pod_event(event)

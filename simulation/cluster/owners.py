@@ -73,7 +73,7 @@ class Owners:
             self._workloads[reference.uid].pods.pop(pod.uid, None)
             self._changed[reference.uid] = None
 
-    def handle(self, event: PodEvent) -> None:
+    def handle_event(self, event: PodEvent) -> None:
         if event.event == "deleted":
             self.remove_pod(event.pod)
             return

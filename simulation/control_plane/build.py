@@ -121,7 +121,7 @@ def _run_go(*arguments: str, source: Path, timeout_s: float = _QUERY_TIMEOUT_S) 
 
 
 def _read_output(file: IO[bytes]) -> str:
-    """Return the output so far. The process that writes the file keeps its position."""
+    """Return the output so far, without changing the position of the process that writes it."""
     return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
 
 

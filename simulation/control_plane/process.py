@@ -14,7 +14,7 @@ from simulation.control_plane.build import ControlPlaneUnavailable
 
 #: On a machine that is busy with tests, an API server starts in 20 s.
 _START_TIMEOUT_S = 120.0
-#: etcd waits for its clients; killing it loses nothing.
+#: A stopping etcd waits for its clients. Killing it loses no data.
 _STOP_TIMEOUT_S = 5.0
 _HEALTH_TIMEOUT_S = 2.0
 _POLL_S = 0.05

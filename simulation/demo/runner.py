@@ -48,8 +48,6 @@ OUTPUT_FILES = {
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The result of a demo."""
-
     comparison: Comparison
     digest: str
     """Digest of all outputs of the worker's cluster stage, in their order."""

@@ -32,7 +32,7 @@ _NODE_WIDTH = 48
 _OUTPUTS_MIN = 6
 OUTPUTS_SHOWN = 50
 _BAR_CELLS = 20
-#: Share of a node's CPU from which it is shown as warm.
+#: Nodes above this share of their CPU are shown as warm.
 _WARM = 0.8 * HOT_CPU
 
 

@@ -1,7 +1,7 @@
 """The steps of the demo. Each step waits until it is complete.
 
     1. nodes are created and measured     3. some nodes become hot
-    2. pods ask for nodes and are bound   4. evictions relieve the hot nodes, replacements go elsewhere
+    2. pods ask for nodes and are bound   4. pods leave the hot nodes, replacements get other nodes
 
 If a step takes too long, the summary reports a problem, and the next step starts. The demo acts like a
 user of the cluster, and reads the API server and loadstream's topics.

@@ -20,7 +20,7 @@ Show = Callable[[Snapshot, Observations], None]
 #: Number of nodes in a row, and the cell of a node.
 _PER_ROW = 40
 _CELL = "■ "
-#: Share of the threshold from which a node is shown as warm.
+#: Nodes above this share of the threshold are shown as warm.
 _WARM = 0.7
 
 

@@ -45,7 +45,7 @@ from tests.streams.world import read_output
 CPU, MEMORY = 100, 40 * 1024**3 // 100
 """One percent of a node, in millicores and bytes."""
 _DAY_MS = 86_400_000
-_TOPIC_BY_CLASS = {each: name for name, topic in TOPIC_BY_NAME.items() for each in topic.classes}
+_TOPIC_BY_CLASS = {cls: name for name, topic in TOPIC_BY_NAME.items() for cls in topic.classes}
 
 #: Rounds by thresholds that evict pods in the first round, with as few gates as possible.
 MOVING_POLICY = """
@@ -171,7 +171,8 @@ class Cluster:
 
     def delete_pod(self, uid: str) -> None:
         node, pod, used = self.pods.pop(uid)
-        self.used[node] = {name: each - used.get(name, 0) for name, each in self.used[node].items()}
+        node_usage = self.used[node].items()
+        self.used[node] = {name: share - used.get(name, 0) for name, share in node_usage}
         self.apply(PodLifecycle(cluster=CLUSTER, event="deleted", pod=pod))
 
     # --- time -----------------------------------------------------------------------------------
@@ -183,10 +184,10 @@ class Cluster:
             self.apply(self.metrics[name])
 
     def build_metric(self, name: str) -> NodeMetric:
-        pods = [each for each in self.pods.values() if each[0] == name]
+        pods = [entry for entry in self.pods.values() if entry[0] == name]
         used = self.used[name]
         system_usage_shares = {
-            resource: max(0, share - sum(each[2].get(resource, 0) for each in pods))
+            resource: max(0, share - sum(entry[2].get(resource, 0) for entry in pods))
             for resource, share in used.items()
         }
         measured = tuple(
@@ -222,8 +223,8 @@ class Cluster:
         return newest
 
     def find_hot(self, node: str) -> HotNode | None:
-        found = [hot for pool in self.newest_round.pools for hot in pool.hot if hot.node == node]
-        return found[0] if found else None
+        hot_nodes = (hot for pool in self.newest_round.pools for hot in pool.hot)
+        return next((hot for hot in hot_nodes if hot.node == node), None)
 
     def describe_moves(self) -> str:
         """Return the moves of the newest round, such as `a n1->n2`."""
@@ -251,7 +252,7 @@ class Cluster:
 
     def list_commands(self) -> list[EvictionCommand]:
         """Return all eviction commands that are not dry."""
-        return [each for each in self.list_outputs(EvictionCommand) if not each.dry_run]
+        return [command for command in self.list_outputs(EvictionCommand) if not command.dry_run]
 
     def report_outcome(
         self, command: EvictionCommand, result: Any, reason: str = "", **fields: Any
@@ -276,7 +277,7 @@ class Cluster:
     def decide(self, pod: Pod) -> PlacementDecision:
         request = SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=at(self.seconds))
         outputs = self.apply(request)
-        decisions = [each for each in outputs if isinstance(each, PlacementDecision)]
+        decisions = [output for output in outputs if isinstance(output, PlacementDecision)]
         if not decisions:
             raise ValueError(f"no decision but {outputs}")
         return decisions[-1]
@@ -314,7 +315,7 @@ def make_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> 
     owner = {"kind": kind, "name": uid, "uid": uid, "controller": True}
     times = dict.fromkeys(("PodScheduled", "Initialized", "Ready"), "2025-10-08T08:53:20Z")
     conditions = [
-        {"type": each, "status": "True", "lastTransitionTime": time} for each, time in times.items()
+        {"type": name, "status": "True", "lastTransitionTime": time} for name, time in times.items()
     ]
     running = {"phase": "Running", "conditions": conditions}
     status = {**(running if node else {"phase": "Pending"}), **fields.pop("status", {})}

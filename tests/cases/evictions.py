@@ -158,10 +158,10 @@ def move_as_many_as_a_budget_allows() -> str:
         cluster.add_node(f"n{number}", 5)
     cluster.report(*_budget(10, 1000, 990, 1000))
     for number in range(100):
-        found = make_object(
+        pod_object = make_object(
             f"p{number}", "n1", "10m", labels={"app": "web"}, owner=("ReplicaSet", "web")
         )
-        cluster.report("pods", found, cpu=0.9)
+        cluster.report("pods", pod_object, cpu=0.9)
     cluster.pass_minutes(2)
     return f"{len(cluster.list_commands())} commands"
 
@@ -197,8 +197,8 @@ def understand_an_answer(given: tuple[Any, dict[str, str]]) -> str:
 def count_evictions_in_the_background() -> str:
     cluster = Cluster(make_policy("migration: {maxMigratingPerNode: 2}"), n1=99, n2=5, n3=5)
     for number in range(20):
-        found = make_object(f"vm-{number}", "n1", owner=("VirtualMachineInstance", f"vm-{number}"))
-        cluster.report("pods", found, cpu=4)
+        owner = ("VirtualMachineInstance", f"vm-{number}")
+        cluster.report("pods", make_object(f"vm-{number}", "n1", owner=owner), cpu=4)
     answered: set[str] = set()
     for _ in range(5):
         cluster.pass_minutes()
@@ -223,7 +223,7 @@ def try_again_after_a_refusal() -> str:
         for command in cluster.list_commands()[answered:]:
             answered += 1
             cluster.report_outcome(command, "refused", "by the disruption budget web")
-    migrations = {each.migration_id for each in cluster.list_outputs(MigrationStatus)}
+    migrations = {status.migration_id for status in cluster.list_outputs(MigrationStatus)}
     count = len(cluster.list_commands())
     commands = "3 to 12" if 3 <= count <= 12 else str(count)
     return f"{commands} commands, of {len(migrations)} migration"
@@ -248,6 +248,6 @@ def say_that_no_evictor_runs() -> str:
     cluster = Cluster(make_policy(), n1=85, n2=20)
     cluster.report("pods", make_object("a", "n1"), cpu=20)
     cluster.pass_minutes(10)
-    reports = [each.message for each in cluster.list_outputs(MigrationStatus)]
-    named = any("evictor" in each for each in reports)
+    reports = [status.message for status in cluster.list_outputs(MigrationStatus)]
+    named = any("evictor" in text for text in reports)
     return "the report names a missing evictor" if named else " | ".join(dict.fromkeys(reports))

@@ -23,7 +23,7 @@ def say_first_that_a_node_is_unknown(node: str) -> str:
     cluster.pass_minutes(10, measured=False)
     cluster.seconds = 619
     sentences = cluster.explain_node(node)
-    invented = [each for each in sentences[1:] if "do not count" in each or "deduct" in each]
+    invented = [text for text in sentences[1:] if "do not count" in text or "deduct" in text]
     return " | ".join([sentences[0], *invented])
 
 
@@ -40,7 +40,7 @@ def explain_a_node_that_risk_does_not_call_hot() -> str:
     cluster.metrics["n1"] = metric.model_copy(update={"usage": {"cpu": 37_700}})
     sentences = cluster.explain_node("n1")
     return " ".join(
-        each for each in sentences if "is above cpu" in each or "by the expected usage" in each
+        text for text in sentences if "is above cpu" in text or "by the expected usage" in text
     )
 
 
@@ -65,10 +65,10 @@ def name_the_strategy_that_judged(policy: str) -> str:
 
 @case("5.left out", "n1 at 90 %; descheduling.nodeSelector does not select it",
       right="Rounds leave it out: descheduling.nodeSelector does not select it.")  # fmt: skip
-def say_that_rounds_do_not_look_at_a_node() -> str:
+def say_that_rounds_leave_out_a_node() -> str:
     policy = make_policy("descheduling: {nodeSelector: {matchLabels: {pool: web}}}")
     sentences = Cluster(policy, n1=90, n2=20).pass_minutes().explain_node("n1")
-    return next((each for each in sentences if "nodeSelector" in each), " ".join(sentences))
+    return next((text for text in sentences if "nodeSelector" in text), " ".join(sentences))
 
 
 @cases(

@@ -24,7 +24,7 @@ def feed(cluster: Cluster, seconds: int, *samples: NodeUsage) -> None:
 
 def list_reasons(decision: PlacementDecision) -> list[str]:
     """Return why nodes were refused, most frequent reason first."""
-    return [each.reason.removeprefix("node(s) ") for each in decision.reasons]
+    return [entry.reason.removeprefix("node(s) ") for entry in decision.reasons]
 
 
 @case("1", "n1 92 % at 10:00, no sample after it; filter threshold 80; a pod each minute to 10:04",
@@ -41,8 +41,8 @@ def keep_the_last_value_with_its_own_time() -> str:
     reasons, moves = [], set()
     for minute in range(4):
         cluster.pass_minutes(measured=False)
-        found = list_reasons(cluster.decide(make_pod(f"p{minute}", cpu="1")))
-        reasons.append(found[0] if "unsched" not in found[0] else found[1])
+        refusals = list_reasons(cluster.decide(make_pod(f"p{minute}", cpu="1")))
+        reasons.append(refusals[0] if "unsched" not in refusals[0] else refusals[1])
         moves.add(cluster.describe_moves())
     text = f"{reasons[0]} x{reasons.count(reasons[0])}, {reasons[-1]}"
     return f"{text}; target of moves: {' '.join(moves)}"
@@ -100,7 +100,7 @@ def fall_back_to_the_next_shorter_window(mode: str) -> str:
     ("the same with enableScheduleWhenNodeMetricsExpired", True,
      "n3; without n3: n2; without vk-1: n2; moves none"),
 )  # fmt: skip
-def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
+def avoid_nodes_without_fresh_metric(enabled: bool) -> str:
     policy = make_policy(f"loadAware: {{nodeMetricExpirationSeconds: 300, "
                     f"enableScheduleWhenNodeMetricsExpired: {str(enabled).lower()}}}\n"
                     "plugins: {score: [LoadAwareScheduling]}\nwhenOverloaded: wait")  # fmt: skip
@@ -113,12 +113,12 @@ def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
     cluster.add_node("vk-1")
     cluster.measure("n3")
     cluster.pass_minutes(measured=False)
-    found = [cluster.place(make_pod("p"))]
+    outcomes = [cluster.place(make_pod("p"))]
     for name in ("n3", "vk-1"):
         cluster.apply(NodeState(cluster=CLUSTER, node=name, event="removed"))
         decision = cluster.decide(make_pod(f"without-{name}"))
-        found.append(f"without {name}: {decision.node or list_reasons(decision)[0]}")
-    return f"{'; '.join(found)}; moves {cluster.describe_moves()}"
+        outcomes.append(f"without {name}: {decision.node or list_reasons(decision)[0]}")
+    return f"{'; '.join(outcomes)}; moves {cluster.describe_moves()}"
 
 
 @case("10", "n1, n2: 21 % by MemAvailable, n3 25 % and n4 64 % by working set; high memory 60",
@@ -164,7 +164,7 @@ def name_definitions_of_memory_by_risk() -> str:
     ("default policy: n1's metric lacks cpu, n2 at 40 %", {"memory": 12}, "n2"),
     ("default policy: n1 at 20 %, n2 at 40 %", {"cpu": 20, "memory": 10}, "n1"),
 )
-def prefer_what_is_known(used: dict[str, float] | None) -> str:
+def prefer_measured_nodes(used: dict[str, float] | None) -> str:
     cluster = Cluster("", n1=None, n2=40)
     if used is not None:
         cluster.used["n1"] = used
@@ -182,7 +182,7 @@ def prefer_what_is_known(used: dict[str, float] | None) -> str:
     ("by risk: n3 has no metric", (
         "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0}", None), "a n1->n2"),
 )  # fmt: skip
-def never_move_to_the_unknown(given: tuple[str, dict[str, float] | None]) -> str:
+def never_move_to_unmeasured_nodes(given: tuple[str, dict[str, float] | None]) -> str:
     policy, used = given
     cluster = Cluster(make_policy(policy), n1=85, n2=25, n3=None)
     if used is not None:
@@ -325,8 +325,8 @@ def never_move_to_a_node_full_of_unknown_pods() -> str:
 # --- impossible samples --------------------------------------------------------------------------
 
 
-def _run_peak(peak: float, policy: str) -> Cluster:
-    """Return an idle node that is measured every 10 s; one sample has `peak` percent."""
+def _make_cluster_with_peak(peak: float, policy: str) -> Cluster:
+    """Return a cluster whose idle node is measured every 10 s; one sample has `peak` percent."""
     cluster = Cluster(policy, n1=None, n2=None)
     for number in range(10):
         cluster.add_pod(f"p{number}", "n1")
@@ -345,9 +345,9 @@ def _run_peak(peak: float, policy: str) -> Cluster:
 @case("1.peak", "an idle node of 10 cores reports 192 cores for one scrape (a factor of 30); high 70",
       right="0 rounds hot, 0 commands, 1 sample refused")  # fmt: skip
 def refuse_an_impossible_sample() -> str:
-    cluster = _run_peak(1920, make_policy("rebalance: {highThresholds: {cpu: 50}}"))
+    cluster = _make_cluster_with_peak(1920, make_policy("rebalance: {highThresholds: {cpu: 50}}"))
     rounds = cluster.list_outputs(RebalanceRound)
-    hot = sum(any(pool.hot for pool in each.pools) for each in rounds)
+    hot = sum(any(pool.hot for pool in record.pools) for record in rounds)
     return f"{hot} rounds hot, {len(cluster.list_commands())} commands, {len(cluster.list_refusals())} sample refused"
 
 

@@ -28,9 +28,11 @@ def count_a_burst() -> str:
     cluster.add_node("n1", 192, allocatable={"cpu": "32", "memory": "40Gi", "pods": "110"})
     cluster.pass_minutes()
     decisions = [cluster.decide(make_pod(f"p{number}", cpu="2")) for number in range(10)]
-    placed = sum(each.node is not None for each in decisions)
+    placed = sum(decision.node is not None for decision in decisions)
     reasons = {
-        reason.reason.removeprefix("node(s) ") for each in decisions for reason in each.reasons
+        reason.reason.removeprefix("node(s) ")
+        for decision in decisions
+        for reason in decision.reasons
     }
     return f"{placed} placed, {10 - placed} refused: {', '.join(reasons)}"
 
@@ -46,13 +48,13 @@ def _make_container(name: str, cpu: str, **fields: Any) -> dict[str, Any]:
 )
 def count_native_sidecars(reverse: bool) -> str:
     init = [_make_container("s1", "500m", restartPolicy="Always"), _make_container("i1", "2000m")]
-    found = make_object("a", containers=[_make_container("app", "1000m")], overhead={"cpu": "100m"},
+    document = make_object("a", containers=[_make_container("app", "1000m")], overhead={"cpu": "100m"},
                        initContainers=init[::-1] if reverse else init)  # fmt: skip
-    return f"{compute_demand(_convert_pod(found)).requests['cpu']}m"
+    return f"{compute_demand(_convert_pod(document)).requests['cpu']}m"
 
 
-def _convert_pod(found: dict[str, Any]) -> Pod:
-    read = decode_as(Pod, orjson.dumps(read_pod(found, Claims())))
+def _convert_pod(document: dict[str, Any]) -> Pod:
+    read = decode_as(Pod, orjson.dumps(read_pod(document, Claims())))
     assert isinstance(read, Pod), read
     return read
 
@@ -71,8 +73,8 @@ def count_a_resize(given: tuple[str, str]) -> str:
                                "resources": {"requests": {"cpu": "2"}}}],
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
     }  # fmt: skip
-    found = make_object("a", "n1", containers=[_make_container("app", spec)], status=status)
-    return f"{compute_demand(_convert_pod(found)).requests['cpu']}m"
+    document = make_object("a", "n1", containers=[_make_container("app", spec)], status=status)
+    return f"{compute_demand(_convert_pod(document)).requests['cpu']}m"
 
 
 # --- large pods, full clusters -------------------------------------------------------------------
@@ -99,7 +101,7 @@ def place_large_pods(asked: tuple[dict[str, str], dict[str, str]]) -> str:
     ("the same under compat: koordinator: waits, and says why", "compat: koordinator\n",
      "waiting: 2 nodes: cpu usage exceed threshold"),
 )  # fmt: skip
-def place_on_the_least_bad(policy: str) -> str:
+def place_on_the_least_used_node(policy: str) -> str:
     cluster = Cluster(policy, n1=78, n2=85)
     cluster.pass_minutes()
     return cluster.place(make_pod("p"))
@@ -107,7 +109,7 @@ def place_on_the_least_bad(policy: str) -> str:
 
 @case("44", "a healthy node with a fresh metric: the decision warns of nothing",
       right="n1, 0 stale, judged by estimates: no")  # fmt: skip
-def warn_of_nothing_on_a_healthy_node() -> str:
+def place_without_warnings_on_a_healthy_node() -> str:
     policy = merge(LOAD_AWARE, "loadAware: {aggregated: {usageThresholds: {cpu: 65}, "
                           "usageAggregationType: p95, usageAggregatedDuration: 10m}}")  # fmt: skip
     cluster = Cluster(policy, n1=20)
@@ -115,9 +117,9 @@ def warn_of_nothing_on_a_healthy_node() -> str:
     p95 = AggregatedUsage(duration_ms=600_000, usage={"p95": {"cpu": 2000, "memory": 4 * 2**30}})
     cluster.apply(cluster.build_metric("n1").model_copy(update={"aggregated": (p95,)}))
     cluster.pass_minutes(measured=False)
-    found = cluster.decide(make_pod("p"))
-    judged = "yes" if found.judged_by_estimates else "no"
-    return f"{found.node}, {found.stale_nodes} stale, judged by estimates: {judged}"
+    decision = cluster.decide(make_pod("p"))
+    judged = "yes" if decision.judged_by_estimates else "no"
+    return f"{decision.node}, {decision.stale_nodes} stale, judged by estimates: {judged}"
 
 
 # --- waiting -------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ def _find_first_placed(cluster: Cluster, known: int) -> str:
     for second in range(1, 61):
         _pass_seconds(cluster, 1)
         decisions: list[PlacementDecision] = cluster.list_outputs(PlacementDecision)[known:]
-        if placed := [each.pod.name for each in decisions if each.node]:
+        if placed := [decision.pod.name for decision in decisions if decision.node]:
             return f"{placed[0]} {'at once' if second == 1 else f'after {second} s'}"
     return "none in 60 s"
 
@@ -270,8 +272,8 @@ def never_move_beside_pods_that_forbid_it(policy: str) -> str:
     for name in ("a", "b", "c", "d"):
         cluster.report("pods", make_object(name, "n1", cpu="2", labels={"app": "web"}), cpu=20)
     cluster.pass_minutes()
-    held = [each for each in cluster.list_outputs(MigrationStatus) if each.phase != "Pending"]
-    return str(held[1].message)
+    reports = cluster.list_outputs(MigrationStatus)
+    return str([status.message for status in reports if status.phase != "Pending"][1])
 
 
 @cases(
@@ -288,7 +290,7 @@ def never_move_beside_pods_that_forbid_it(policy: str) -> str:
         )
     ),
 )  # fmt: skip
-def refuse_what_is_not_evaluated(given: tuple[str, str, str]) -> str:
+def refuse_unsupported_features(given: tuple[str, str, str]) -> str:
     kind, name, value = given
     cluster = Cluster("", n1=5)
     cluster.pass_minutes()

@@ -17,9 +17,9 @@ def describe_check(document: str, word: str) -> str:
     try:
         policy = read_policy(document, KNOWN)
     except PolicyError as error:
-        texts, kind = [str(each) for each in error.problems], "error"
+        texts, kind = [str(problem) for problem in error.problems], "error"
     else:
-        texts, kind = [str(each) for each in policy.warnings], "warning"
+        texts, kind = [str(warning) for warning in policy.warnings], "warning"
     if not texts:
         return "accepted"
     return (
@@ -190,19 +190,19 @@ data:
 )  # fmt: skip
 def import_a_configuration(given: tuple[str, str]) -> str:
     text, word = given
-    found = import_text(text)
-    for line in found.errors:
+    imported = import_text(text)
+    for line in imported.errors:
         if word in line and ":" in line.removeprefix("standard input:"):
             return f"line {line.split(':')[1]}: {word}"
-    for group, entries in found.report.items():
+    for group, entries in imported.report.items():
         for name, sentence in entries.items():
             if word in sentence:
                 return f"{group} {name}: {word}"
-    return f"{found.errors} {found.report.get('lost', found.report)}"
+    return f"{imported.errors} {imported.report.get('lost', imported.report)}"
 
 
 @case("31", "memoryEvictThresholdPercent 65 for BE pods, usageThresholds.memory 95, in one import",
       right="warned")  # fmt: skip
-def warn_of_marks_that_contradict() -> str:
-    found = import_text(_SLO)
-    return "warned" if any("65" in line and "95" in line for line in found.errors) else "not warned"
+def warn_about_contradicting_thresholds() -> str:
+    errors = import_text(_SLO).errors
+    return "warned" if any("65" in line and "95" in line for line in errors) else "not warned"

@@ -18,7 +18,7 @@ _WEB = {"labels": {"pool": "web"}}
 def make_cluster(policy: str, nodes: dict[str, Any], pods: dict[str, tuple[str, float]]) -> Cluster:
     """Return a cluster after a round.
 
-    Nodes are given by their CPU usage or the arguments of `node`, pods by their node and CPU usage.
+    Nodes are given by their CPU usage or the arguments of `add_node`, pods by their node and CPU usage.
     """
     cluster = Cluster(policy)
     for name, node in nodes.items():
@@ -150,7 +150,7 @@ def accept_usage_above_allocatable() -> str:
 
 @case("11", "100 cores, high 70; pods 30+25+20, system 5; after the first eviction the mean still says 76",
       right="a n1->n2, then none")  # fmt: skip
-def count_pods_that_are_there() -> str:
+def count_existing_pods() -> str:
     cluster = Cluster(make_policy(), n1=80, n2=10)
     for uid, cpu in (("a", 30), ("b", 25), ("c", 20)):
         cluster.add_pod(uid, "n1", cpu, priority=0 if uid == "a" else 9)
@@ -191,7 +191,7 @@ def leave_a_pod_that_no_node_can_take() -> str:
 
 
 @case("29", "the replacement of a moved pod comes back to its node", right="a n1->n2; then a-2: frozen")  # fmt: skip
-def leave_an_owner_alone_whose_pod_came_back() -> str:
+def freeze_an_owner_whose_pod_returned() -> str:
     cluster = Cluster(make_policy(), n1=85, n2=20)
     cluster.add_pod("a", "n1", 20, owners=controlled_by("web"))
     first = cluster.pass_minutes().describe_moves()
@@ -224,12 +224,12 @@ def name_the_gate_of_single_replicas() -> str:
     cluster.apply(WorkloadState(cluster=CLUSTER, uid="a", owner_kind="ReplicaSet",
                                 namespace="default", name="a", replicas=1))  # fmt: skip
     gate = cluster.pass_minutes().find_gate("a")
-    named = [each for each in ("ExpectedReplicas", "skipCheckExpectedReplicas") if each in gate]
+    named = [name for name in ("ExpectedReplicas", "skipCheckExpectedReplicas") if name in gate]
     return ", ".join(named) or gate
 
 
 @case("32.kin", "maxMigratingPerNode 2: what has moved does not count, so there is no deadlock", right="2 commands, then 4")  # fmt: skip
-def count_only_what_moves() -> str:
+def count_only_current_moves() -> str:
     cluster = Cluster(make_policy("migration: {maxMigratingPerNode: 2}"), n1=99, n2=5)
     for number in range(10):
         cluster.add_pod(f"p{number}", "n1", 9)

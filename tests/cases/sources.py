@@ -46,12 +46,12 @@ def _poll(
 
         async def answer(request: web.Request) -> web.Response:
             form = await request.post()
-            found = answers[str(form["query"])]
-            if found is None:
+            reply = answers[str(form["query"])]
+            if reply is None:
                 await asyncio.sleep(2)
-            if isinstance(found, int):
-                return web.json_response({"status": "error"}, status=found)
-            result = [{"metric": labels, "value": [1, str(value)]} for labels, value in found or []]
+            if isinstance(reply, int):
+                return web.json_response({"status": "error"}, status=reply)
+            result = [{"metric": labels, "value": [1, str(value)]} for labels, value in reply or []]
             data = {"status": "success", "data": {"resultType": "vector", "result": result}}
             return web.json_response(data)
 
@@ -79,7 +79,7 @@ def _poll(
 def _describe_samples(outcome: list[NodeUsage] | SourceFailed) -> str:
     if isinstance(outcome, SourceFailed):
         return outcome.cause
-    return " ".join(f"{each.node} {each.usage.get('cpu')}" for each in outcome) or "no sample"
+    return " ".join(f"{sample.node} {sample.usage.get('cpu')}" for sample in outcome) or "no sample"
 
 
 def _series(node: str, value: Any) -> tuple[dict[str, str], Any]:
@@ -88,7 +88,7 @@ def _series(node: str, value: Any) -> tuple[dict[str, str], Any]:
 
 @case("1.source", 'polls answer 92 %, 503, an empty vector, "abc": the last one is not written again, nor a 0',
       right="n1 9200, n1 None, no sample, n1 None")  # fmt: skip
-def take_no_answer_for_zero() -> str:
+def distinguish_no_answer_from_zero() -> str:
     memory = [_series("n1", 1)]
     outcomes, _ = _poll(
         {"cpu": [_series("n1", 9.2)], "memory": memory}, {"cpu": 503, "memory": memory},
@@ -112,9 +112,11 @@ def drop_impossible_values(wrong: tuple[str, Any]) -> str:
     }
     resource, value = wrong
     answers[resource][0] = _series("io-16", value)
-    (found,), report = _poll(answers, directory=directory)
-    assert isinstance(found, list)
-    kept = ", ".join(sorted(f"{each.node} {' '.join(sorted(each.usage))}" for each in found))
+    (samples,), report = _poll(answers, directory=directory)
+    assert isinstance(samples, list)
+    kept = ", ".join(
+        sorted(f"{sample.node} {' '.join(sorted(sample.usage))}" for sample in samples)
+    )
     named = "named" if f"io-16 {float(value):g}" in str(report) else "not named"
     return f"{kept}; {named}"
 
@@ -143,16 +145,16 @@ def join_by_any_address(instance: str) -> str:
     directory.set_nodes([KnownNode("k8s-node2", addresses, 10250, {})])
     directory.pods_listed = True
     answers = {"cpu": [_series(instance, 1.5)], "memory": [_series(instance, 1)]}
-    (found,), _ = _poll(answers, directory=directory)
-    return _describe_samples(found)
+    (samples,), _ = _poll(answers, directory=directory)
+    return _describe_samples(samples)
 
 
 @case("8.timeout", "the query of GPUs times out, those of cpu and memory answer",
       right="n1 1000")  # fmt: skip
-def go_on_without_one_query() -> str:
+def continue_without_one_query() -> str:
     gpu = {"nvidia.com/gpu": None}
-    (found,), _ = _poll({"cpu": [_series("n1", 1)], "memory": [_series("n1", 1)], **gpu})
-    return _describe_samples(found)
+    (samples,), _ = _poll({"cpu": [_series("n1", 1)], "memory": [_series("n1", 1)], **gpu})
+    return _describe_samples(samples)
 
 
 # --- kubelets ------------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ def _read_rates(*scrapes: tuple[int, list[Any]]) -> list[str]:
     settings = KubeletSettings.model_validate({"source": "kubelet_resource"})
     directory = directory_of({"n1": {"a": "uid-a"}})
     source = KubeletResource(settings, context(api_server("http://nowhere.invalid"), directory))
-    found = []
+    rates = []
     for seconds, lines in scrapes:
         at_ms = _T0 + seconds * 1_000
         body = exposition([*node_lines(1_000 + seconds, 2**33, at_ms), *lines])
@@ -172,8 +174,8 @@ def _read_rates(*scrapes: tuple[int, list[Any]]) -> list[str]:
         usage = next((usage for (_, name, *_), usage in members or () if name == "a"), {})
         memory = usage.get("memory")
         mebibytes = "-" if memory is None else f"{memory >> 20}Mi"
-        found.append(f"{usage.get('cpu', '-')}/{mebibytes}")
-    return found
+        rates.append(f"{usage.get('cpu', '-')}/{mebibytes}")
+    return rates
 
 
 def _scrape(
@@ -203,11 +205,11 @@ def take_no_rate_over_a_restart(given: tuple[float, float, float]) -> str:
       right="-/-, -/-, 50/60Mi")  # fmt: skip
 def skip_points_of_dying_pods() -> str:
     mebi = 60 << 20
-    found = _read_rates(
+    rates = _read_rates(
         _scrape(30, 35.1, mebi, 1.7e9), _scrape(40, 0, 0, 1.7e9), _scrape(50, 34.9, mebi, -6.79e9, shown_s=20),
         _scrape(60, 36.6, mebi, 1.7e9),
     )  # fmt: skip
-    return ", ".join(found[1:])
+    return ", ".join(rates[1:])
 
 
 @case("4.node", "a kubelet that has just started: node cpu 0 and memory 0", right="no sample")
@@ -242,7 +244,7 @@ def reject_rates_beyond_capacity(cpu: int) -> str:
     kept = drop_impossible(sample, {"cpu": 8_000, "memory": 2**35}, health)
     if kept is not None:
         return str(kept.usage["cpu"])
-    failures = {each.failure.cause for each in health.report().nodes if each.failure}
+    failures = {node.failure.cause for node in health.report().nodes if node.failure}
     return f"rejected: {' '.join(failures)}"
 
 
@@ -263,15 +265,15 @@ def read_the_token_at_each_poll() -> str:
             async with api_server("http://nowhere.invalid") as api:
                 known = context(api, directory_of({"n1": {}}))
                 source = Prometheus(build_model(PrometheusSettings, settings), known)
-                found = []
+                outcomes = []
                 async with at_work(source):
                     for text in (None, "secret"):
                         if text:
                             token.write_text(text)
                         try:
-                            found.append(_describe_samples(await read_all(source)))
+                            outcomes.append(_describe_samples(await read_all(source)))
                         except SourceFailed as failed:
-                            found.append(failed.cause)
-            return ", then ".join(found)
+                            outcomes.append(failed.cause)
+            return ", then ".join(outcomes)
 
         return asyncio.run(run())
