@@ -13,7 +13,7 @@ from streams.stage.records import OutputMessage
 
 #: Most pods that one record (the end of a list, or a later tick) removes, in a tenth of a second.
 UNLISTED_PER_RECORD_MAX = 5_000
-#: Most nodes that one record removes. Rows of nodes are larger than those of pods.
+#: Most nodes that one record removes. Rows of nodes are larger than rows of pods.
 UNLISTED_NODES_PER_RECORD_MAX = 1_000
 #: A waiting pod counts as this many pods, because its request gets a decision.
 _PODS_PER_REQUEST = 5

@@ -62,7 +62,7 @@ class ValueRequirement:
     values: frozenset[str | None]
     negated: bool = False
 
-    def holds(self, value: str | None) -> bool:
+    def matches(self, value: str | None) -> bool:
         return (value in self.values) is not self.negated
 
     def mask(self, column: LabelColumn) -> BoolArray | None:
@@ -81,7 +81,7 @@ class BoundRequirement:
     bound: int
     above: bool
 
-    def holds(self, value: str | None) -> bool:
+    def matches(self, value: str | None) -> bool:
         number = _parse_integer(value)
         if number is None:
             return False

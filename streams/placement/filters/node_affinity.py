@@ -132,7 +132,7 @@ class NodeAffinity(SingleReasonFilter):
         for requirement in requirements:
             if requirement.key not in self._keys:
                 # No node has the label, so no column is needed.
-                if not requirement.holds(None):
+                if not requirement.matches(None):
                     return np.zeros(len(self._labels), dtype=np.bool_)
                 continue
             rows = requirement.mask(self._columns.get_or_build(requirement.key, self._build))
@@ -170,7 +170,7 @@ def _parse_term(term: NodeSelectorTerm) -> Requirements | None:
 
 
 def _match_all(requirements: Requirements, labels: Labels) -> bool:
-    return all(requirement.holds(labels.get(requirement.key)) for requirement in requirements)
+    return all(requirement.matches(labels.get(requirement.key)) for requirement in requirements)
 
 
 def _intersect(mask: BoolArray | None, other_mask: BoolArray) -> BoolArray:

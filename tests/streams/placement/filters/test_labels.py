@@ -41,7 +41,7 @@ def test_an_operator_holds_for_values_as_in_kubernetes(
     requirement = parse_label_expression(node_requirement("zone", operator, *values))
     assert requirement is not None
     examples = ("", "a", "5", "x5", "-5", "+7", None)
-    assert {value for value in examples if requirement.holds(value)} == holding
+    assert {value for value in examples if requirement.matches(value)} == holding
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_the_largest_integers_are_compared() -> None:
     below = parse_label_expression(node_requirement("zone", "Lt", "0"))
     assert above is not None
     assert below is not None
-    assert above.holds("9223372036854775807")
-    assert above.holds("000000000000000000000000009223372036854775807")
-    assert below.holds("-9223372036854775808")
+    assert above.matches("9223372036854775807")
+    assert above.matches("000000000000000000000000009223372036854775807")
+    assert below.matches("-9223372036854775808")
     # Beyond 64 bits there is no integer to compare.
-    assert not above.holds("9223372036854775808")
-    assert not below.holds("-9223372036854775809")
-    assert not above.holds("9" * 200_000)
+    assert not above.matches("9223372036854775808")
+    assert not below.matches("-9223372036854775809")
+    assert not above.matches("9" * 200_000)
 
 
 def test_a_field_expression_compares_the_name_with_one_name() -> None:
@@ -128,8 +128,8 @@ def test_other_field_expressions_are_distinguished(malformed: NodeRequirement) -
 
 
 def test_a_selector_compares_as_it_is_but_never_the_name() -> None:
-    assert parse_selector_entry("zone", "no label value").holds("no label value")
-    assert not parse_selector_entry(NAME_FIELD, "a").holds("a")
+    assert parse_selector_entry("zone", "no label value").matches("no label value")
+    assert not parse_selector_entry(NAME_FIELD, "a").matches("a")
 
 
 @given(requirements(), st.lists(st.sampled_from((None, "a", "b", "2", "4", "16", "")), max_size=6))
@@ -140,7 +140,7 @@ def test_rows_of_a_column_hold_what_each_value_holds(
     column = LabelColumn(values)
     if requirement is not None:
         rows = requirement.mask(column)
-        holding = [requirement.holds(value) for value in values]
+        holding = [requirement.matches(value) for value in values]
         assert (holding if rows is None else rows.tolist()) == holding
         assert rows is not None or all(holding)
 

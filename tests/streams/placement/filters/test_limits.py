@@ -95,7 +95,7 @@ def test_labels_and_resources_of_no_node_are_checked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     columns = count_calls(monkeypatch, InternedColumn, "__init__")
-    looks = count_calls(monkeypatch, ValueRequirement, "holds")
+    looks = count_calls(monkeypatch, ValueRequirement, "matches")
     built = count_calls(monkeypatch, NodeResourcesFit, "_build")
     world = World(tick(), *(node(f"n-{number}", labels={"zone": "a"}) for number in range(50)))
     for calls in (columns, looks, built):
