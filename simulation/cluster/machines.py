@@ -7,6 +7,7 @@ from schemas.messages.nodes import NodeState
 #: Cores, GiB of memory, and share of the machines. 90 % of the machines of the OpenB cluster
 #: (cluster-trace-gpu-v2023) have these sizes, without GPUs.
 SHAPES = ((96, 384, 0.50), (104, 512, 0.25), (32, 128, 0.15), (64, 256, 0.10))
+#: The kubelet's default maximum.
 PODS_PER_NODE = 110
 
 

@@ -1,7 +1,7 @@
 """The input of a rule, and the choice of the best node.
 
-Arrays are indexed by node, and have resources in the order of `RESOURCES`: CPU in millicores, memory in
-bytes. Float64 is exact for these amounts, which are whole numbers below 2^53.
+Arrays are indexed by node and resource: first CPU in millicores, then memory in bytes. Float64 is
+exact for these amounts, which are whole numbers below 2^53.
 
 A node has room if it passes kube-scheduler's filter NodeResourcesFit: requests against allocatable, and
 the number of pods. Among equal scores one node is drawn, as in kube-scheduler (`selectHost` in
@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulation.cluster.machines import PODS_PER_NODE
+
 Array = NDArray[np.float64]
 
-#: Resources of the last axis.
-RESOURCES = ("cpu", "memory")
-CPU, MEMORY = 0, 1
-#: Maximum number of pods of a node: the kubelet's default.
-PODS_MAX = 110
+#: Index of CPU in the last axis.
+CPU = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def find_nodes_with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
     Resources that the pod does not request are not checked.
     """
     enough = (view.requested + request <= view.allocatable) | (request == 0)
-    room: NDArray[np.bool_] = enough.all(axis=1) & (view.pods < PODS_MAX)
+    room: NDArray[np.bool_] = enough.all(axis=1) & (view.pods < PODS_PER_NODE)
     return room
 
 

@@ -10,12 +10,12 @@ from simulation.closed_loop.rules import (
     target_load_packing,
 )
 from simulation.closed_loop.rules.view import (
-    PODS_MAX,
     NodesView,
     Rule,
     choose_best,
     find_nodes_with_room,
 )
+from simulation.cluster.machines import PODS_PER_NODE
 from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, Pair, request, view
 
 RULES: list[Rule] = [
@@ -26,7 +26,7 @@ RULES: list[Rule] = [
 def test_room_compares_requests_and_number_of_pods_with_allocatable() -> None:
     nodes = view(
         (1000, GI), (999, GI), (1000, GI - 1), (1000, GI),
-        pods=[0, 0, 0, PODS_MAX],
+        pods=[0, 0, 0, PODS_PER_NODE],
     )  # fmt: skip
     assert find_nodes_with_room(request(1000), nodes).tolist() == [True, False, False, False]
 
@@ -52,7 +52,7 @@ def _views(draw: st.DrawFn) -> NodesView:
             "requested": _PAIR, "unreported": _PAIR, "measured": _MEASURED, "deviation": _MEASURED,
         }.items()
     }  # fmt: skip
-    pods = draw(st.lists(st.integers(0, PODS_MAX), min_size=size, max_size=size))
+    pods = draw(st.lists(st.integers(0, PODS_PER_NODE), min_size=size, max_size=size))
     return view(*allocatable, **lists, pods=pods)
 
 
