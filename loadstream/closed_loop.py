@@ -148,7 +148,7 @@ def closed_loop(
     wrong_inputs = (
         UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
     )  # fmt: skip
-    with as_messages(*wrong_inputs, code=2), as_messages(RunDied):
+    with as_messages(RunDied), as_messages(*wrong_inputs, code=2):
         factories = make_contenders(names, policy or [])
         all_traces = [model_traces()] if trace is None else read_traces(trace, system=system)
         traces = _choose_days(all_traces, days)
