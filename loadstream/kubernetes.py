@@ -164,7 +164,7 @@ def demo(
     from simulation.processes import ProcessDied
 
     failures = (RecordLost, ProcessDied, OSError)
-    with as_messages(*failures), as_messages(ControlPlaneUnavailable, code=2):
+    with as_messages(ControlPlaneUnavailable, code=2), as_messages(*failures):
         echo("building the control plane, unless it is in the cache ...")
         binary = build()
         with show_live(Console(), plain=plain) as show:

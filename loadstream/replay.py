@@ -105,14 +105,14 @@ def _find_exit_code(connection: "Connection", cluster: str) -> int:
 
 def _parse_time_ms(text: str | None, option: str) -> int | None:
     """Return milliseconds since 1970 for a time as in `topic tail`; None: unbounded."""
-    from connectors.kafka.tail import TIME_FORMATS, parse_time
+    from connectors.kafka.tail import parse_time
 
     if text is None:
         return None
-    moment = parse_time(text, wall_clock.now_ms())
-    if moment is None:
-        raise typer.BadParameter(f"found {text!r}; expected {TIME_FORMATS}", param_hint=option)
-    return moment
+    try:
+        return parse_time(text, wall_clock.now_ms())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _parse_window(start: str | None, end: str | None, cluster: str | None) -> "Window":

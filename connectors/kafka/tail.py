@@ -25,11 +25,6 @@ from schemas.topics.codec import decode
 
 #: Where reading begins; a number is a record timestamp in milliseconds since 1970.
 Start = Literal["beginning", "end"] | int
-#: Formats of a time, for messages.
-TIME_FORMATS = (
-    "an age such as 15m or 2h, a time such as 2026-11-20T14:00:00Z (default zone: UTC), or "
-    "milliseconds since 1970"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +61,14 @@ def parse_start(text: str, now_ms: int) -> Start:
     """
     if text in ("beginning", "end"):
         return text  # type: ignore[return-value]  # mypy keeps `str`
-    start_ms = parse_time(text, now_ms)
-    if start_ms is None:
-        raise ValueError(f"found {text!r}; expected beginning, end, {TIME_FORMATS}")
-    return start_ms
+    try:
+        return parse_time(text, now_ms)
+    except ValueError as error:
+        raise ValueError(f"{error}, or beginning, or end") from None
 
 
-def parse_time(text: str, now_ms: int) -> int | None:
-    """Parse a time (see `TIME_FORMATS`) into milliseconds since 1970; None: invalid text."""
+def parse_time(text: str, now_ms: int) -> int:
+    """Parse a time into milliseconds since 1970. Raises ValueError with a sentence."""
     if (ago_ms := duration_ms(text)) is not None:
         return now_ms - ago_ms
     if text.isascii() and text.isdecimal() and len(text) == 13:
@@ -81,7 +76,10 @@ def parse_time(text: str, now_ms: int) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return None
+        raise ValueError(
+            f"found {text!r}; expected an age such as 15m or 2h, a time such as 2026-11-20T14:00:00Z (default "
+            "zone: UTC), or milliseconds since 1970"
+        ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

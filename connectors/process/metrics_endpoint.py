@@ -66,13 +66,12 @@ class Endpoint:
         self, host: str, port: int, registry: CollectorRegistry, checks: Mapping[str, Problems]
     ) -> None:
         """Args:
-            host: an address of this machine; empty: all addresses.
-            port: 0: the system chooses one.
-            registry: content of `/metrics`.
-            checks: path and function of each check; the functions are called in another thread.
+        host: an address of this machine; empty: all addresses.
+        port: 0: the system chooses one.
+        registry: content of `/metrics`.
+        checks: path and function of each check; the functions are called in another thread.
 
-        Raises:
-            PortUnusable: the process cannot listen on the port.
+        Raises PortUnusable.
         """
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series
         try:

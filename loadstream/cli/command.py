@@ -108,7 +108,8 @@ def connect_as_configured() -> "Connection":
 def as_messages(*expected: type[Exception], code: int = 1) -> Iterator[None]:
     """End the command with a sentence and an exit code on expected failures, with 130 on Ctrl-C.
 
-    Failures of connections and settings are always expected. Any other exception is a bug and keeps its traceback.
+    Failures of connections and settings are always expected. Any other exception is a bug and keeps its
+    traceback.
     """
     try:
         yield

@@ -37,15 +37,11 @@ def reset(
     ends, and policies are read again. `loadstream kubernetes watch` sends full lists again by itself;
     other producers must send full lists and waiting requests. Exit code 1 without --yes.
     """
-    with as_messages():
-        from loadstream.partition.reset import ResetRefused, plan_reset, reset_partition
+    from loadstream.partition.reset import ResetRefused, plan_reset, reset_partition
 
+    with as_messages(ResetRefused):
         connection = connect_as_configured()
-        try:
-            plans = [plan_reset(connection, number) for number in sorted(set(partitions))]
-        except ResetRefused as error:
-            echo(f"error: {error}", err=True)
-            raise typer.Exit(1) from None
+        plans = [plan_reset(connection, number) for number in sorted(set(partitions))]
         for plan in plans:
             if not json:
                 echo("\n".join(plan.lines))

@@ -70,12 +70,6 @@ def test_a_broker_starts_with_all_topics_and_nothing_in_them(broker: RunningBrok
     assert connection.embedded == (broker.kind == "embedded")
 
 
-def test_records_are_read_in_the_order_of_writing(broker: RunningBroker) -> None:
-    values = [f"value {n}".encode() for n in range(1000)]
-    _write(broker.settings, "journal", 3, values)
-    assert _read(broker.settings, "journal", 3, len(values)) == values
-
-
 def _programs(directory: Path, *names: str) -> str:
     """Return a search path with only these programs, which are never run."""
     directory.mkdir(parents=True)

@@ -36,15 +36,15 @@ async def test_a_long_range_is_read_in_pieces_of_bounded_size(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_records_with_any_compression_are_read(broker: RunningBroker, codec: str) -> None:
+async def test_records_with_any_compression_are_read(embedded: RunningBroker, codec: str) -> None:
     """A record that cannot be decompressed would end every worker repeatedly."""
-    options = {**broker.settings.librdkafka_options(), "compression.type": codec, "linger.ms": 50}
+    options = {**embedded.settings.librdkafka_options(), "compression.type": codec, "linger.ms": 50}
     producer = Producer({**options, "log_level": 0})
     values = [b"%d" % number * 100 for number in range(20)]
     for value in values:
         producer.produce(_TOPIC, value, partition=0)
     assert producer.flush(60) == 0
-    entries = await read_range(broker.settings, _TOPIC, 0, 0, len(values))
+    entries = await read_range(embedded.settings, _TOPIC, 0, 0, len(values))
     assert [entry.value for entry in entries] == values
 
 
