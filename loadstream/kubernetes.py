@@ -232,6 +232,7 @@ def _run(
         from connectors.kubernetes.duties.telemetry import DutyTelemetry
         from connectors.process import event_loop, logs
         from connectors.process.metrics_endpoint import PortUnusable, serve_while_open
+        from connectors.process.signals import run_until_stopped
         from schemas.settings.connection import KafkaSettings
         from schemas.settings.environment import read_settings
 
@@ -247,7 +248,7 @@ def _run(
                 metrics_host, metrics_port, telemetry.registry, telemetry.problems
             ):
                 work = run(kafka, cluster, access(kubeconfig, context), duties, telemetry)
-                event_loop.run(work)
+                event_loop.run(run_until_stopped(work))
         except (AccessError, PortUnusable) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None

@@ -14,7 +14,7 @@ import time
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sinks.answers import format_error, is_not_found, retry_pause_s
+from connectors.kubernetes.sinks.answers import is_not_found, retry_pause_s
 from connectors.kubernetes.sinks.pods import NAME, LivePod, explain_missing, pod_path, read_pod
 from connectors.ports.sink import DONE, Attempt
 from schemas.messages.decisions import PlacementDecision
@@ -86,15 +86,13 @@ class Binder:
             return DONE
         error = response.error()
         if error.status == 409 or error.status >= 500:
-            return await self._resolve(decision, format_error(error))
+            return await self._resolve(decision, error.message)
         if error.status == 429:
-            why = f"the API server is overloaded: {format_error(error)}"
+            why = f"the API server is overloaded: {error.message}"
             return Attempt("failed", why, again_in_s=retry_pause_s(error))
         if is_not_found(error):
-            return Attempt(
-                "failed", f"pod {pod.name} is gone: {format_error(error)}", pod_gone=True
-            )
-        return Attempt("failed", f"binding was refused ({error.status}): {format_error(error)}")
+            return Attempt("failed", f"pod {pod.name} is gone: {error.message}", pod_gone=True)
+        return Attempt("failed", f"binding was refused ({error.status}): {error.message}")
 
     async def _resolve(self, decision: PlacementDecision, why: str) -> Attempt:
         """Read the pod to find out whether it was bound, and by which decision."""

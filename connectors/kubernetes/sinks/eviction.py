@@ -19,7 +19,6 @@ from typing import Any
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer, Response
 from connectors.kubernetes.sinks.answers import (
-    format_error,
     has_two_budgets,
     is_in_background,
     is_not_found,
@@ -65,7 +64,7 @@ class Evictor:
         is_final = response.status < 500 or has_two_budgets(response) or is_in_background(response)
         if response.ok or is_final:
             return _report_answer(command, response), live
-        return await self._resolve(command, format_error(response.error())), live
+        return await self._resolve(command, response.error().message), live
 
     async def _resolve(self, command: EvictionCommand, why: str) -> Attempt:
         """Read the pod to find out whether it was evicted."""
@@ -133,7 +132,7 @@ def _report_answer(command: EvictionCommand, response: Response) -> Attempt:
     if response.ok:
         return DONE
     error = response.error()
-    message = format_error(error)
+    message = error.message
     if is_in_background(response):
         return _report_background(command, message)
     if is_refused_by_budget(response):
