@@ -185,7 +185,7 @@ class HotspotCounter(Part):
     """
     pool_index: Count | None = None
     """With `compat: koordinator`: index of that pool, because pools can share a name."""
-    phase: Literal["node", "prod"]
+    phase: Phase
     """Usage that is compared: of the whole node, or of its prod pods."""
     consecutive_abnormal: Count = 0
     """Hot rounds since the last calm round."""
