@@ -211,6 +211,7 @@ def _run(
     from connectors.kubernetes.duties.telemetry import DutyTelemetry
     from connectors.process import event_loop, logs
     from connectors.process.metrics_endpoint import serve_while_open
+    from connectors.process.signals import run_until_stopped
     from schemas.settings.connection import KafkaSettings
     from schemas.settings.environment import read_settings
 
@@ -223,7 +224,8 @@ def _run(
         check_partitions(connect(kafka), LOCK)
         telemetry = DutyTelemetry(cluster)
         with serve_while_open(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
-            event_loop.run(run(kafka, cluster, access(kubeconfig, context), duties, telemetry))
+            work = run(kafka, cluster, access(kubeconfig, context), duties, telemetry)
+            event_loop.run(run_until_stopped(work))
 
 
 def _print_and_write(output: Path, summary: "Summary") -> None:

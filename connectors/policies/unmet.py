@@ -4,7 +4,7 @@ classes, disruption budgets that allow evictions, an evictor.
 Pods stay on their nodes until the requirements are met.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,6 +26,8 @@ RECORDS_MAX = 20_000
 OUTCOMES_MAX = 5_000
 #: Schedulers, namespaces or budgets that a warning names.
 _NAMED_MAX = 5
+#: Events of pods that exist no more.
+_ENDED = ("finished", "deleted")
 #: Scheduler of a pod without `schedulerName`.
 _DEFAULT = "default-scheduler"
 
@@ -52,25 +54,25 @@ def list_unmet_requirements(
     policy: Policy, objects: Iterable[Any], progress: SearchProgress, *, needs_evictor: bool = False
 ) -> Iterator[str]:
     """See `find_unmet_requirements`. Objects are newest first; `progress` is that of reading them."""
-    schedulers: dict[str, str | None] = {}
-    classes: dict[str, bool] = {}
-    namespaces: dict[str, bool] = {}
-    budgets: dict[str, bool] = {}
+    newest: dict[tuple[type[Any], str], Any] = {}
     for message in objects:
         if isinstance(message, PodLifecycle):
-            has_ended = message.event in ("finished", "deleted")
-            scheduler = None if has_ended else message.pod.scheduler or _DEFAULT
-            schedulers.setdefault(message.pod.uid, scheduler)
-        elif isinstance(message, NamespaceState):
-            namespaces.setdefault(message.name, not message.removed)
-        elif isinstance(message, PriorityClassState):
-            classes.setdefault(message.name, not message.removed)
+            newest.setdefault((PodLifecycle, message.pod.uid), message)
+        elif isinstance(message, NamespaceState | PriorityClassState):
+            newest.setdefault((type(message), message.name), message)
         elif isinstance(message, DisruptionBudget):
-            name = f"{message.namespace}/{message.name}"
-            budgets.setdefault(name, not message.removed and _never_allows(message))
-    yield from _check_schedulers(policy, Counter(filter(None, schedulers.values())))
-    yield from _check_namespaces(policy, [name for name, exists in namespaces.items() if exists])
-    yield from _check_budgets(policy, sorted(name for name, blocks in budgets.items() if blocks))
+            newest.setdefault((DisruptionBudget, f"{message.namespace}/{message.name}"), message)
+    existing: dict[type[Any], dict[str, Any]] = defaultdict(dict)
+    for (kind, name), message in newest.items():
+        has_ended = message.event in _ENDED if kind is PodLifecycle else message.removed
+        if not has_ended:
+            existing[kind][name] = message
+    pods, budgets = existing[PodLifecycle].values(), existing[DisruptionBudget]
+    namespaces, classes = existing[NamespaceState], existing[PriorityClassState]
+    yield from _check_schedulers(policy, Counter(pod.pod.scheduler or _DEFAULT for pod in pods))
+    yield from _check_namespaces(policy, list(namespaces))
+    blocking = [name for name, budget in budgets.items() if _never_allows(budget)]
+    yield from _check_budgets(policy, sorted(blocking))
     if needs_evictor:
         yield (
             "mode is enforce, but no evictor is known to run: pods are evicted only while `loadstream "
@@ -82,13 +84,13 @@ def list_unmet_requirements(
         unless = "unless sent before these, "
     selector = policy.evictor.namespace_label_selector
     by_labels = selector is not None and (selector.match_labels or selector.match_expressions)
-    if by_labels and not any(namespaces.values()):
+    if by_labels and not namespaces:
         yield (
             f"evictor.namespaceLabelSelector needs labels of namespaces, and there is no record of kind "
             f"namespace {where}: {unless}no pod is evicted until they are sent"
         )
     for section, name in _list_required_classes(policy):
-        if not classes.get(name):
+        if name not in classes:
             yield (
                 f"{section}.priorityThreshold names class {name}, and no record of kind priority-class "
                 f"{where} says that it exists: {unless}no pod is evicted until it is sent; "

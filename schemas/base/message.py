@@ -155,3 +155,9 @@ class Message(Part):
     def payload(self) -> dict[str, Any]:
         """Return the message as plain values, without optional fields that are None."""
         return self.model_dump(mode="json", exclude_none=True)
+
+
+class ClusterMessage(Message):
+    """A message about one cluster."""
+
+    cluster: ClusterName

@@ -6,10 +6,9 @@ from pydantic import Field
 
 from schemas.base.message import (
     INT64_MAX,
-    ClusterName,
+    ClusterMessage,
     Count,
     EpochMs,
-    Message,
     NodeName,
     StringMap,
     published,
@@ -21,14 +20,13 @@ from schemas.messages.pods import PodRef
 SOFT_EVICTION_ANNOTATION = "scheduling.koordinator.sh/soft-eviction"
 
 
-class EvictionCommand(Message):
+class EvictionCommand(ClusterMessage):
     """Evict this pod (key: cluster). The evictor acts once per id and only on this uid."""
 
     record_time: ClassVar = "decided_at_ms"
 
     command_id: DecisionId
     """Id, derived from the inputs: the same command has the same id."""
-    cluster: ClusterName
     pod: PodRef
     """The pod to evict."""
     node: NodeName
@@ -63,14 +61,13 @@ class EvictionCommand(Message):
     """The state that the command was computed from."""
 
 
-class CommandOutcome(Message):
+class CommandOutcome(ClusterMessage):
     """The result of a command (key: cluster)."""
 
     record_time: ClassVar = "happened_at_ms"
 
     command_id: DecisionId
     """Id of the placement decision or of the eviction command."""
-    cluster: ClusterName
     command: Literal["bind", "evict"]
     """The kind of command."""
     pod: PodRef

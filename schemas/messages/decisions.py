@@ -13,13 +13,12 @@ from schemas.base.message import (
     INT64_MAX,
     INT64_MIN,
     ByResource,
-    ClusterName,
+    ClusterMessage,
     Count,
     Counts,
     DurationMs,
     Entries,
     EpochMs,
-    Message,
     NodeName,
     Part,
     StateMs,
@@ -27,12 +26,11 @@ from schemas.base.message import (
 from schemas.messages.pods import Pod, PodRef
 
 
-class SchedulingRequest(Message):
+class SchedulingRequest(ClusterMessage):
     """A pod needs a node (key: cluster). A second request for the same uid replaces the first."""
 
     record_time: ClassVar = "requested_at_ms"
 
-    cluster: ClusterName
     pod: Pod
     """The pod to place."""
     requested_at_ms: EpochMs
@@ -105,14 +103,13 @@ class LoadThresholds(Part):
     """Origin of the thresholds: configured, a window, or mean and deviation."""
 
 
-class PlacementDecision(Message):
+class PlacementDecision(ClusterMessage):
     """The decision for one pod (key: cluster)."""
 
     record_time: ClassVar = "decided_at_ms"
 
     decision_id: DecisionId
     """Id, derived from the inputs: the same decision has the same id."""
-    cluster: ClusterName
     pod: PodRef
     """The pod of the decision."""
     outcome: Literal["placed", "waiting", "refused", "withdrawn", "expired"]

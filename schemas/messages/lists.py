@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base.message import ClusterName, Entries, Message, published
+from schemas.base.message import ClusterMessage, Entries, published
 
 #: Topics with full lists.
 LISTED_TOPICS = ("node-state", "pod-lifecycle")
@@ -24,21 +24,26 @@ ListId = Annotated[
 ]
 
 
-class ListBegin(Message):
+class ListedMessage(ClusterMessage):
+    """A message that can belong to a full list."""
+
+    list_id: ListId | None = None
+    """Set while a full list is sent."""
+
+
+class ListBegin(ClusterMessage):
     """The following records with this list id belong to a full list."""
 
     kind: Literal["list-begin"] = "list-begin"
     """Kind of the record."""
-    cluster: ClusterName
     list_id: ListId
 
 
-class ListEnd(Message):
+class ListEnd(ClusterMessage):
     """The full list is complete."""
 
     kind: Literal["list-end"] = "list-end"
     """Kind of the record."""
-    cluster: ClusterName
     list_id: ListId
     kinds: Annotated[Entries[Annotated[str, Field(max_length=64)]], Field(max_length=32)] = ()
     """Kinds of records that the list contains completely, even if it contains none of a kind.

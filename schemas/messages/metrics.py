@@ -13,12 +13,11 @@ from schemas.base.message import (
     AMOUNTS_UNIT,
     INT64_MAX,
     ByResource,
-    ClusterName,
+    ClusterMessage,
     Count,
     DurationMs,
     Entries,
     EpochMs,
-    Message,
     NodeName,
     ObjectName,
     Part,
@@ -91,12 +90,11 @@ class HostApplicationMetric(Part):
 _Aggregates = Annotated[Entries[AggregatedUsage], Field(max_length=AGGREGATES_PER_METRIC_MAX)]
 
 
-class NodeMetric(Message, NodeFacts):
+class NodeMetric(ClusterMessage, NodeFacts):
     """Aggregated usage of one node (key: cluster)."""
 
     record_time: ClassVar = "updated_at_ms"
 
-    cluster: ClusterName
     node: NodeName
     removed: bool = False
     """The node's metric was deleted (a NodeMetric object): its usage is unknown from now on."""

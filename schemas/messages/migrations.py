@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from schemas.base.message import (
+    ClusterMessage,
     ClusterName,
     Count,
     DurationMs,
@@ -171,14 +172,13 @@ class ProtectedPod(Part):
 PROTECTED_NAMED_MAX = 20
 
 
-class DrainStatus(Message):
+class DrainStatus(ClusterMessage):
     """`status`: progress of the drain of a node (key: cluster)."""
 
     record_time: ClassVar = "happened_at_ms"
 
     kind: Literal["drain"] = "drain"
     """Kind of the record."""
-    cluster: ClusterName
     node: NodeName
     phase: Literal["Draining", "Drained", "Undrained"]
     """Drained: no pod is left that may be evicted; the node still accepts no new pods."""
@@ -199,7 +199,7 @@ class DrainStatus(Message):
     """The state that the report was computed from."""
 
 
-class MigrationRequest(Message):
+class MigrationRequest(ClusterMessage):
     """`migration-requests`: a user's request (key: cluster).
 
     migrate needs `pod`; drain and undrain need `node`; pause, resume and abort need `migration_id`
@@ -210,7 +210,6 @@ class MigrationRequest(Message):
 
     request_id: DecisionId
     """Id, chosen by the user."""
-    cluster: ClusterName
     action: Literal["migrate", "pause", "resume", "abort", "drain", "undrain"]
     """The requested action."""
     pod: PodRef | None = None
@@ -233,10 +232,9 @@ class MigrationRequest(Message):
     """When the user sent it."""
 
 
-class DrainRow(Message):
+class DrainRow(ClusterMessage):
     """Kind `drains`: a node that accepts no new pods while its pods are migrated."""
 
-    cluster: ClusterName
     node: NodeName
     request_id: DecisionId
     """The request that started the drain."""
@@ -258,10 +256,9 @@ class DrainRow(Message):
     """Only for dry drains: uid of the last reported pod. Pods are reported in the order of uids."""
 
 
-class EvictionLimiterRow(Message):
+class EvictionLimiterRow(ClusterMessage):
     """Kind `eviction_limiters`: a token bucket that is not full."""
 
-    cluster: ClusterName
     scope: Annotated[str, Field(max_length=64)]
     """`cluster`, or the name of an object limiter in the policy."""
     name: Annotated[str, Field(max_length=253)] = ""
@@ -276,10 +273,9 @@ class EvictionLimiterRow(Message):
     """Time up to which the bucket has been filled."""
 
 
-class WorkloadRow(Message):
+class WorkloadRow(ClusterMessage):
     """Kind `workloads`: the replicas of an owner."""
 
-    cluster: ClusterName
     workload: WorkloadState
     """The newest record."""
     lowered_at_ms: StateMs | None = None
@@ -288,11 +284,10 @@ class WorkloadRow(Message):
     """How many records of the cluster had been applied when the newest record arrived."""
 
 
-class DisruptionBudgetRow(Message):
+class DisruptionBudgetRow(ClusterMessage):
     """Kind `disruption_budgets`: a budget, and the disruptions by loadstream's commands since its
     last status."""
 
-    cluster: ClusterName
     budget: DisruptionBudget
     """The newest record."""
     charged: Entries[str] = ()
@@ -303,10 +298,9 @@ class DisruptionBudgetRow(Message):
     """How many records of the cluster had been applied when the newest record arrived."""
 
 
-class MigrationStateRow(Message):
+class MigrationStateRow(ClusterMessage):
     """Kind `migration_state`: state shared by all migrations of a cluster."""
 
-    cluster: ClusterName
     arbitrated_at_ms: StateMs
     """Time of the last arbitration."""
     created: Count

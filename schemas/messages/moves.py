@@ -9,16 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from schemas.base.message import (
-    ClusterName,
-    Count,
-    Entries,
-    EpochMs,
-    Message,
-    NodeName,
-    Part,
-    StateMs,
-)
+from schemas.base.message import ClusterMessage, Count, Entries, EpochMs, NodeName, Part, StateMs
 from schemas.messages.decisions import AsOf, DecisionId
 from schemas.messages.pods import PodRef
 
@@ -49,10 +40,9 @@ class RecentMove(Part):
     """True: the pod was not evicted."""
 
 
-class RecentMovesRow(Message):
+class RecentMovesRow(ClusterMessage):
     """Kind `recent_moves`: the moves of one owner's pods, and whether the owner is frozen."""
 
-    cluster: ClusterName
     owner: OwnerKey
     """uid of the pods' controller, else namespace/name of the pod."""
     moves: Annotated[Entries[RecentMove], Field(max_length=HISTORY_MAX)] = ()
@@ -74,10 +64,9 @@ class RecentMovesRow(Message):
     """True: dry moves contributed to the freeze."""
 
 
-class CoolingNodeRow(Message):
+class CoolingNodeRow(ClusterMessage):
     """Kind `cooling_nodes`: a source of remembered moves that was hot recently."""
 
-    cluster: ClusterName
     node: NodeName
     hot_at_ms: StateMs
     """When it was last hot."""
@@ -87,13 +76,12 @@ class CoolingNodeRow(Message):
     """Update time of the newest of these metrics; 0: none."""
 
 
-class FollowedEvictionRow(Message):
+class FollowedEvictionRow(ClusterMessage):
     """Kind `followed_evictions`: an eviction whose outcome is observed.
 
     Hot means above the high thresholds of the pool.
     """
 
-    cluster: ClusterName
     command_id: DecisionId
     """Id of the eviction command."""
     migration_id: DecisionId

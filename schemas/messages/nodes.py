@@ -5,16 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base.message import (
-    ClusterName,
     Entries,
     EpochMs,
-    Message,
     NodeName,
     Part,
     ResourceList,
     StringMap,
 )
-from schemas.messages.lists import ListBegin, ListEnd, ListId
+from schemas.messages.lists import ListBegin, ListedMessage, ListEnd
 
 
 class Taint(Part):
@@ -28,17 +26,14 @@ class Taint(Part):
     """Effect on pods that do not tolerate the taint."""
 
 
-class NodeState(Message):
+class NodeState(ListedMessage):
     """A node was added, changed or removed (key: cluster)."""
 
     kind: Literal["node"] = "node"
     """Kind of the record."""
-    cluster: ClusterName
     node: NodeName
     event: Literal["added", "changed", "removed"]
     """The event; in a full list: added. For a removed node only the name matters."""
-    list_id: ListId | None = None
-    """Set while a full list is sent."""
     allocatable: ResourceList = Field(default_factory=dict)
     """status.allocatable, including pods."""
     capacity: ResourceList = Field(default_factory=dict)

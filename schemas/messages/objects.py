@@ -12,57 +12,52 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base.message import ClusterName, Count, Message, ObjectName, StringMap, Uid
-from schemas.messages.lists import ListBegin, ListEnd, ListId
+from schemas.base.message import ClusterMessage, Count, ObjectName, StringMap, Uid
+from schemas.messages.lists import ListBegin, ListedMessage, ListEnd
 from schemas.messages.pods import Namespace, PodLifecycle, PodSelector
 
 
-class NamespaceState(Message):
+class ObjectState(ListedMessage):
+    """Fields of all objects in this module."""
+
+    removed: bool = False
+    """True: the object was deleted."""
+
+
+class NamespaceState(ObjectState):
     """A namespace and its labels (key: cluster)."""
 
     kind: Literal["namespace"] = "namespace"
     """Kind of the record."""
-    cluster: ClusterName
     name: Namespace
     """Name of the namespace."""
     labels: StringMap = Field(default_factory=dict)
     """Labels of the namespace."""
-    removed: bool = False
-    """True: the namespace was deleted."""
-    list_id: ListId | None = None
-    """Set while a full list is sent."""
 
 
-class PriorityClassState(Message):
+class PriorityClassState(ObjectState):
     """A priority class and its value (key: cluster)."""
 
     kind: Literal["priority-class"] = "priority-class"
     """Kind of the record."""
-    cluster: ClusterName
     name: ObjectName
     """Name of the priority class."""
     value: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
     """Priority of its pods."""
-    removed: bool = False
-    """True: the priority class was deleted."""
-    list_id: ListId | None = None
-    """Set while a full list is sent."""
 
 
-class NamespaceRow(Message):
+class NamespaceRow(ClusterMessage):
     """Kind `namespaces`: a namespace and its labels."""
 
-    cluster: ClusterName
     state: NamespaceState
     """The newest record."""
     sequence: Count = 0
     """How many records of the cluster had been applied when the newest record arrived."""
 
 
-class PriorityClassRow(Message):
+class PriorityClassRow(ClusterMessage):
     """Kind `priority_classes`: a priority class and its value."""
 
-    cluster: ClusterName
     state: PriorityClassState
     """The newest record."""
     sequence: Count = 0
@@ -72,12 +67,11 @@ class PriorityClassRow(Message):
 Pods = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-class WorkloadState(Message):
+class WorkloadState(ObjectState):
     """A controller of pods and its desired replicas (key: cluster)."""
 
     kind: Literal["workload"] = "workload"
     """Kind of the record."""
-    cluster: ClusterName
     uid: Uid
     """uid of the controller, as in its pods; for a Deployment, the uid of its ReplicaSet."""
     owner_kind: Annotated[str, Field(min_length=1, max_length=128)]
@@ -92,18 +86,13 @@ class WorkloadState(Message):
     evictions_allowed: Pods | None = None
     """Only for a Job: pods that may be evicted before evictions count as failures; none: any
     number."""
-    removed: bool = False
-    """True: the workload was deleted."""
-    list_id: ListId | None = None
-    """Set while a full list is sent."""
 
 
-class DisruptionBudget(Message):
+class DisruptionBudget(ObjectState):
     """A PodDisruptionBudget with its status (key: cluster)."""
 
     kind: Literal["disruption-budget"] = "disruption-budget"
     """Kind of the record."""
-    cluster: ClusterName
     namespace: Namespace
     """Namespace of the budget and of its pods."""
     name: ObjectName
@@ -121,10 +110,6 @@ class DisruptionBudget(Message):
     unhealthy_pod_eviction_policy: Literal["IfHealthyBudget", "AlwaysAllow"] = "IfHealthyBudget"
     """Whether a running pod that is not ready may always be evicted, or only while the desired
     number of pods is healthy."""
-    removed: bool = False
-    """True: the budget was deleted."""
-    list_id: ListId | None = None
-    """Set while a full list is sent."""
 
 
 PodLifecycleRecord = Annotated[

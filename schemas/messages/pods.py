@@ -10,10 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.base.message import (
-    ClusterName,
     Entries,
     EpochMs,
-    Message,
     NodeName,
     ObjectName,
     Part,
@@ -21,7 +19,7 @@ from schemas.base.message import (
     StringMap,
     Uid,
 )
-from schemas.messages.lists import ListId
+from schemas.messages.lists import ListedMessage
 
 _Text = Annotated[str, Field(max_length=512)]
 
@@ -258,15 +256,12 @@ class Pod(PodRef):
         return self.phase in ("Succeeded", "Failed")
 
 
-class PodLifecycle(Message):
+class PodLifecycle(ListedMessage):
     """An event of a pod (key: cluster)."""
 
     kind: Literal["pod"] = "pod"
     """Kind of the record."""
-    cluster: ClusterName
     event: Literal["seen", "bound", "initialised", "running", "changed", "finished", "deleted"]
     """The event; in a full list: seen."""
-    list_id: ListId | None = None
-    """Set while a full list is sent."""
     pod: Pod
     """The current pod; if it was deleted, its last known state."""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from schemas.base.message import ClusterName, EpochMs, Message
+from schemas.base.message import ClusterMessage, EpochMs
 
 #: Longest policy document: reading takes about one millisecond per kilobyte.
 DOCUMENT_BYTES_MAX = 131_072
@@ -16,13 +16,12 @@ DOCUMENT_BYTES_MAX = 131_072
 AUTHOR_MAX = 512
 
 
-class PolicyRecord(Message):
+class PolicyRecord(ClusterMessage):
     """The policy of a cluster, in force from the moment the worker applies this record (key:
     cluster)."""
 
     record_time: ClassVar = "applied_at_ms"
 
-    cluster: ClusterName
     document: Annotated[str, Field(max_length=DOCUMENT_BYTES_MAX)]
     """YAML; empty: all defaults."""
     paused: bool = False

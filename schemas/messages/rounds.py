@@ -12,12 +12,11 @@ from pydantic import Field
 from schemas.base.message import (
     INT64_MAX,
     ByResource,
-    ClusterName,
+    ClusterMessage,
     Count,
     Counts,
     Entries,
     EpochMs,
-    Message,
     NodeName,
     Part,
     ResourceAmounts,
@@ -157,7 +156,7 @@ class PoolRound(Part):
     """Number of further hot nodes."""
 
 
-class RebalanceRound(Message):
+class RebalanceRound(ClusterMessage):
     """`status`: one round of rebalancing in a cluster (key: cluster)."""
 
     record_time: ClassVar = "decided_at_ms"
@@ -166,7 +165,6 @@ class RebalanceRound(Message):
     """Kind of the record."""
     round_id: DecisionId
     """Id, derived from the inputs."""
-    cluster: ClusterName
     decided_at_ms: EpochMs
     """Log time of the round."""
     dry_run: bool
@@ -187,7 +185,7 @@ class HotspotCounter(Part):
     """
     pool_index: Count | None = None
     """With `compat: koordinator`: index of that pool, because pools can share a name."""
-    phase: Literal["node", "prod"]
+    phase: Phase
     """Usage that is compared: of the whole node, or of its prod pods."""
     consecutive_abnormal: Count = 0
     """Hot rounds since the last calm round."""
@@ -199,10 +197,9 @@ class HotspotCounter(Part):
     """Time of the last counted round; with `compat: koordinator`, of the last hot round."""
 
 
-class HotspotCounterRow(Message):
+class HotspotCounterRow(ClusterMessage):
     """Kind `hotspot_counters`: hot rounds of one node; calm nodes have no row."""
 
-    cluster: ClusterName
     node: NodeName
     counters: Annotated[Entries[HotspotCounter], Field(max_length=512)]
     """One counter per pool and phase."""
@@ -213,10 +210,9 @@ _FilledMap = Annotated[
 ]
 
 
-class ThresholdMapsRow(Message):
+class ThresholdMapsRow(ClusterMessage):
     """Kind `threshold_maps`: threshold maps to which earlier rounds have added missing resources, as
     Koordinator does (only with `compat: koordinator`)."""
 
-    cluster: ClusterName
     maps: Entries[_FilledMap]
     """The maps of all pools, in the order of the pools. A map that several pools share is listed once."""

@@ -18,12 +18,11 @@ from pydantic import Field
 
 from schemas.base.message import (
     INT64_MAX,
-    ClusterName,
+    ClusterMessage,
     Count,
     DurationMs,
     Entries,
     EpochMs,
-    Message,
     NodeName,
     ObjectName,
     Part,
@@ -96,12 +95,11 @@ class NodeFacts(Part):
     unknown."""
 
 
-class NodeUsage(Message, NodeFacts):
+class NodeUsage(ClusterMessage, NodeFacts):
     """One usage sample of one node (key: cluster/node)."""
 
     record_time: ClassVar = "sampled_at_ms"
 
-    cluster: ClusterName
     node: NodeName
     pool: ObjectName | None = None
     """Pool of the node, which determines its collect policy; none: the default policy."""
@@ -151,12 +149,11 @@ class NodeCollectPolicy(Part):
     """The memory reading of a sample that is used."""
 
 
-class CollectPolicyRecord(Message):
+class CollectPolicyRecord(ClusterMessage):
     """How the following samples of a cluster become metrics (key: cluster/collect-policy-number)."""
 
     kind: Literal["collect-policy"] = "collect-policy"
     """Kind of the record."""
-    cluster: ClusterName
     number: Count = 0
     """Number in the key, which makes the key hash to the partition."""
     default: NodeCollectPolicy

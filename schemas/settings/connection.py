@@ -33,6 +33,7 @@ def name_duty_group(duty: str, cluster: str) -> str:
 #: Prefix of the cluster ids of librdkafka's mock clusters, such as the embedded broker.
 EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
 
+_TLS_FILES = ("ca_file", "client_certificate_file", "client_key_file")
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
 
 
@@ -103,7 +104,7 @@ class KafkaSettings(BaseSettings):
             *self._sasl_problems(),
             *(
                 f"{_variable(name)}: file {path} does not exist or is not readable"
-                for name, path in self._files().items()
+                for name, path in self._find_files(*_TLS_FILES, "sasl_password_file").items()
                 if not os.access(path, os.R_OK) or not path.is_file()
             ),
         ]
@@ -111,18 +112,12 @@ class KafkaSettings(BaseSettings):
             raise ValueError("; ".join(problems))
         return self
 
-    def _tls_files(self) -> dict[str, Path]:
-        names = ("ca_file", "client_certificate_file", "client_key_file")
-        values = {name: getattr(self, name) for name in names}
-        return {name: path for name, path in values.items() if path is not None}
-
-    def _files(self) -> dict[str, Path]:
-        password = self.sasl_password_file
-        return self._tls_files() | ({"sasl_password_file": password} if password else {})
+    def _find_files(self, *names: str) -> dict[str, Path]:
+        return {name: path for name in names if (path := getattr(self, name)) is not None}
 
     def _tls_problems(self) -> list[str]:
         problems = []
-        tls_files = self._tls_files()
+        tls_files = self._find_files(*_TLS_FILES)
         if (tls_files or not self.check_hostname) and not self.encrypted:
             name = min(tls_files, default="check_hostname")
             problems.append(
@@ -248,7 +243,7 @@ class KafkaSettings(BaseSettings):
                 )
         except ssl.SSLError as error:
             files = ", ".join(
-                f"{_variable(name)}={path}" for name, path in self._tls_files().items()
+                f"{_variable(name)}={path}" for name, path in self._find_files(*_TLS_FILES).items()
             )
             raise SettingsError(
                 f"the TLS files cannot be used ({files or 'the system store'}): {error}; expected PEM, "

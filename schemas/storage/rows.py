@@ -15,7 +15,7 @@ from pydantic import Field
 
 from schemas.base.message import (
     ByName,
-    ClusterName,
+    ClusterMessage,
     Count,
     Counts,
     Entries,
@@ -44,10 +44,9 @@ class GonePod(Part):
     """Its usage in the node's newest metric at that time."""
 
 
-class NodeRow(Message):
+class NodeRow(ClusterMessage):
     """Kind `nodes`: the state of one node."""
 
-    cluster: ClusterName
     node: NodeName
     state: NodeState | None = None
     """The node in Kubernetes; None: only metrics have arrived."""
@@ -92,23 +91,21 @@ class ReservedPod(Part):
     """Order among the pods of the node: later pods have larger numbers."""
 
 
-class ReservedPodsRow(Message):
+class ReservedPodsRow(ClusterMessage):
     """Kind `reserved_pods`: all pods that have room on one node.
 
     The journal has the pods one by one, as `ReservedPod`; the key is the row's key, a slash, and the uid
     of the pod.
     """
 
-    cluster: ClusterName
     node: NodeName
     pods: Entries[ReservedPod]
     """The pods, oldest first."""
 
 
-class PendingRequestRow(Message):
+class PendingRequestRow(ClusterMessage):
     """Kind `pending_requests`: a request that waits for a node."""
 
-    cluster: ClusterName
     request: SchedulingRequest
     """The request as received."""
     attempt: Count = 0
@@ -126,13 +123,12 @@ class PendingRequestRow(Message):
     waits outside of the group of its kind."""
 
 
-class WaitingGroupRow(Message):
+class WaitingGroupRow(ClusterMessage):
     """Kind `waiting_groups`: failed attempts to place one kind of waiting pods.
 
     A kind without failed attempts has no row.
     """
 
-    cluster: ClusterName
     kind: Annotated[str, Field(max_length=64)]
     """Digest of the kind."""
     failures: Count = 0
@@ -145,18 +141,16 @@ class WaitingGroupRow(Message):
     """Such a change has happened since the last failure."""
 
 
-class ClusterPolicyRow(Message):
+class ClusterPolicyRow(ClusterMessage):
     """Kind `cluster_policies`: the policy in force in a cluster; without a row: the defaults."""
 
-    cluster: ClusterName
     policy: PolicyRecord
     """The policy as received."""
 
 
-class ClusterRow(Message):
+class ClusterRow(ClusterMessage):
     """Kind `clusters`: state of the cluster as a whole."""
 
-    cluster: ClusterName
     applied: Count = 0
     """How many records have been applied. Clock ticks count only if they changed something."""
     requests_seen: Count = 0
@@ -177,11 +171,10 @@ class ClusterRow(Message):
     before the first clock tick."""
 
 
-class FailedClusterRow(Message):
+class FailedClusterRow(ClusterMessage):
     """Kind `failed_clusters`: a cluster with recent failures of loadstream itself, possibly set
     apart."""
 
-    cluster: ClusterName
     failed_at_ms: Annotated[Entries[StateMs], Field(max_length=64)] = ()
     """Log times of the newest failures, oldest first; 0: before the first clock tick."""
     reason: Annotated[str, Field(max_length=2_000)] = ""

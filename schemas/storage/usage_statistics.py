@@ -11,11 +11,10 @@ from pydantic import Field, model_validator
 from schemas.base.message import (
     INT64_MAX,
     ByResource,
-    ClusterName,
+    ClusterMessage,
     Count,
     Entries,
     EpochMs,
-    Message,
     NodeName,
     Part,
     Uid,
@@ -41,10 +40,9 @@ class UsageColumns(Part):
     """How much of the usage beyond the mean persists into the next window, in millionths."""
 
 
-class PodUsageRow(Message):
+class PodUsageRow(ClusterMessage):
     """Kind `pod_usage`: usage of the pods of one node, and its system part, over their lifetimes."""
 
-    cluster: ClusterName
     node: NodeName
     extended_at_ms: EpochMs
     """Update time of the last metric that extended the lifetimes."""
@@ -91,10 +89,9 @@ class FleetFigures(Part):
     """Variance among pods of their mean usage as a share of the request."""
 
 
-class FleetUsageRow(Message):
+class FleetUsageRow(ClusterMessage):
     """Kind `fleet_usage`: expected usage of pods that are not measured yet."""
 
-    cluster: ClusterName
     renewed_at_ms: EpochMs
     """Log time at which the figures were computed."""
     resources: ByResource[FleetFigures]

@@ -23,11 +23,11 @@ class ApiError(RuntimeError):
     def __init__(
         self, status: int, reason: str, message: str, retry_after_s: float | None, body: bytes
     ) -> None:
-        """`status` is the HTTP status; `reason` and `message` are those of the Status object."""
+        """`status` is the HTTP status; `reason` and `message` are those of the Status object, with causes."""
         super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
         self.status = status
         self.reason = reason
-        self.message = message
+        self.message = message or reason or f"status {status}"
         self.retry_after_s = retry_after_s
         """Shortest pause before another attempt, if the server requires one."""
         self.body = body
@@ -37,12 +37,14 @@ def build_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErro
     """Return the error of an answer."""
     content = _status_object(body)
     details = content.get("details")
-    seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    details = details if isinstance(details, dict) else {}
+    message = str(content.get("message") or body[:_SHOWN_MAX].decode(errors="replace").strip())
+    causes = [str(cause.get("message") or "") for cause in details.get("causes") or ()]
     return ApiError(
         status,
         str(content.get("reason") or ""),
-        str(content.get("message") or body[:_SHOWN_MAX].decode(errors="replace").strip()),
-        _seconds(headers.get("Retry-After")) or _seconds(seconds),
+        " ".join([message, *(cause for cause in causes if cause not in message)]),
+        _seconds(headers.get("Retry-After")) or _seconds(details.get("retryAfterSeconds")),
         body,
     )
 

@@ -17,7 +17,6 @@ from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, DutyContext
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
-from connectors.process.signals import run_until_stopped
 from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ async def run(
     factories: Sequence[DutyFactory],
     telemetry: DutyTelemetry,
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises the first exception of a duty.
+    """Run forever, or until a duty fails; raises an exception group with its exception.
 
     Raises AccessError if the credentials cannot be read at the start.
     """
@@ -47,16 +46,6 @@ async def run(
     # A full list creates millions of long-lived objects. Collecting garbage among them repeatedly would
     # take half of the time.
     gc.set_threshold(100_000, 10, 100)
-    await run_until_stopped(_run(kafka, cluster, access, factories, telemetry))
-
-
-async def _run(
-    kafka: KafkaSettings,
-    cluster: str,
-    access: Access,
-    factories: Sequence[DutyFactory],
-    telemetry: DutyTelemetry,
-) -> None:
     await access.configuration()  # unreadable credentials are an error only at the start
     async with AsyncExitStack() as stack:
         producer = await stack.enter_async_context(Producer(kafka))

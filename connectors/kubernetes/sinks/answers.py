@@ -1,7 +1,5 @@
 """Classify the API server's answers to bindings and evictions."""
 
-import orjson
-
 from connectors.kubernetes.api.errors import ApiError
 from connectors.kubernetes.api.server import Response
 
@@ -39,14 +37,3 @@ def retry_pause_s(error: ApiError) -> float:
 def is_not_found(error: ApiError) -> bool:
     """Tell whether the API server, and not a proxy, answered that the object does not exist."""
     return error.status == 404 and error.reason == "NotFound"
-
-
-def format_error(error: ApiError) -> str:
-    """Return the server's message with its causes."""
-    try:
-        details = orjson.loads(error.body).get("details") or {}
-        causes = [cause["message"] for cause in details.get("causes") or () if cause.get("message")]
-    except (orjson.JSONDecodeError, AttributeError, TypeError):
-        causes = []
-    message = error.message or error.reason or f"status {error.status}"
-    return " ".join([message, *(cause for cause in causes if cause not in message)])

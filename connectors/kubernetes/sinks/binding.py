@@ -14,8 +14,8 @@ import time
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sinks.answers import format_error, is_not_found, retry_pause_s
-from connectors.kubernetes.sinks.pods import NAME, LivePod, explain_missing, pod_path, read_pod
+from connectors.kubernetes.sinks.answers import is_not_found, retry_pause_s
+from connectors.kubernetes.sinks.pods import NAME, LivePod, find_pod, pod_path
 from connectors.ports.sink import DONE, Attempt
 from schemas.messages.decisions import PlacementDecision
 
@@ -86,20 +86,18 @@ class Binder:
             return DONE
         error = response.error()
         if error.status == 409 or error.status >= 500:
-            return await self._resolve(decision, format_error(error))
+            return await self._resolve(decision, error.message)
         if error.status == 429:
-            why = f"the API server is overloaded: {format_error(error)}"
+            why = f"the API server is overloaded: {error.message}"
             return Attempt("failed", why, again_in_s=retry_pause_s(error))
         if is_not_found(error):
-            return Attempt(
-                "failed", f"pod {pod.name} is gone: {format_error(error)}", pod_gone=True
-            )
-        return Attempt("failed", f"binding was refused ({error.status}): {format_error(error)}")
+            return Attempt("failed", f"pod {pod.name} is gone: {error.message}", pod_gone=True)
+        return Attempt("failed", f"binding was refused ({error.status}): {error.message}")
 
     async def _resolve(self, decision: PlacementDecision, why: str) -> Attempt:
         """Read the pod to find out whether it was bound, and by which decision."""
         try:
-            live = await read_pod(self._server, decision.pod)
+            live = await find_pod(self._server, decision.pod)
         except (ApiError, ApiUnreachable, AccessError) as error:
             text = f"{why}; whether the pod was bound is unknown: {error}"
             return Attempt("failed", text, again_in_s=0.0)
@@ -121,12 +119,11 @@ def _binding(decision: PlacementDecision) -> dict[str, object]:
     }
 
 
-def _judge(decision: PlacementDecision, live: LivePod | None, why: str) -> Attempt:
+def _judge(decision: PlacementDecision, live: LivePod | str, why: str) -> Attempt:
     """Return the result of a binding without a successful answer."""
     pod = decision.pod
-    missing = explain_missing(pod, live)
-    if missing is not None or live is None:
-        return Attempt("failed", missing or "", pod_gone=True)
+    if isinstance(live, str):
+        return Attempt("failed", live, pod_gone=True)
     if live.node is not None:
         decision_id = live.annotations.get(DECISION_ANNOTATION)
         if decision_id == decision.decision_id and live.node == decision.node:

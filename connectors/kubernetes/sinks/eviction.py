@@ -19,14 +19,13 @@ from typing import Any
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer, Response
 from connectors.kubernetes.sinks.answers import (
-    format_error,
     has_two_budgets,
     is_in_background,
     is_not_found,
     is_refused_by_budget,
     retry_pause_s,
 )
-from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
+from connectors.kubernetes.sinks.pods import LivePod, find_pod, pod_path
 from connectors.ports.sink import DONE, Attempt
 from schemas.messages.commands import EvictionCommand
 
@@ -45,14 +44,13 @@ class Evictor:
         self._server = server
 
     async def evict(self, command: EvictionCommand) -> tuple[Attempt, LivePod | None]:
-        """Make one attempt; returns its result, and the pod before it.
+        """Make one attempt; returns its result, and the pod before it; None: it was gone.
 
         Raises ApiError, ApiUnreachable or AccessError if the pod could not be read; nothing was done.
         """
-        live = await read_pod(self._server, command.pod)
-        missing = explain_missing(command.pod, live)
-        if missing is not None or live is None:
-            return Attempt("refused", missing or "", pod_gone=True), live
+        live = await find_pod(self._server, command.pod)
+        if isinstance(live, str):
+            return Attempt("refused", live, pod_gone=True), None
         why = _find_obstacle(command, live)
         if why is not None:
             return Attempt("refused", why), live
@@ -65,17 +63,16 @@ class Evictor:
         is_final = response.status < 500 or has_two_budgets(response) or is_in_background(response)
         if response.ok or is_final:
             return _report_answer(command, response), live
-        return await self._resolve(command, format_error(response.error())), live
+        return await self._resolve(command, response.error().message), live
 
     async def _resolve(self, command: EvictionCommand, why: str) -> Attempt:
         """Read the pod to find out whether it was evicted."""
         try:
-            live = await read_pod(self._server, command.pod)
+            live = await find_pod(self._server, command.pod)
         except (ApiError, ApiUnreachable, AccessError) as error:
             text = f"{why}; whether the pod was evicted is unknown: {error}"
             return Attempt("failed", text, again_in_s=0.0)
-        has_left = live is None or live.uid != command.pod.uid or live.is_terminating
-        if has_left:
+        if isinstance(live, str) or live.is_terminating:
             return Attempt("done", f"the pod is terminating or gone; the answer was lost: {why}")
         return Attempt("failed", why, again_in_s=0.0)
 
@@ -133,7 +130,7 @@ def _report_answer(command: EvictionCommand, response: Response) -> Attempt:
     if response.ok:
         return DONE
     error = response.error()
-    message = format_error(error)
+    message = error.message
     if is_in_background(response):
         return _report_background(command, message)
     if is_refused_by_budget(response):

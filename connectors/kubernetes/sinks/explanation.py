@@ -17,7 +17,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.api.times import format_time
 from connectors.kubernetes.sinks.background import Background
 from connectors.kubernetes.sinks.events import Events, refer_to_pod
-from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
+from connectors.kubernetes.sinks.pods import LivePod, find_pod, pod_path
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
 
@@ -96,8 +96,8 @@ class Explanations:
         """Write the condition of a waiting pod; False: the pod has this condition already, or needs none."""
         pod = decision.pod
         for _ in range(ATTEMPTS_MAX):
-            live = await read_pod(self._server, pod)
-            if explain_missing(pod, live) is not None or live is None:
+            live = await find_pod(self._server, pod)
+            if isinstance(live, str):
                 return False
             condition = _build_condition(decision, text, live)
             if live.node or live.is_terminating or live.gates or condition is None:

@@ -88,10 +88,11 @@ async def read_pod(server: ApiServer, pod: PodRef) -> LivePod | None:
     raise error
 
 
-def explain_missing(pod: PodRef, live: LivePod | None) -> str | None:
-    """Return a sentence if the pod was deleted, even if another pod has its name; None: the pod exists."""
+async def find_pod(server: ApiServer, pod: PodRef) -> LivePod | str:
+    """Return the pod with this uid, or a sentence that says that it is gone; raises as `read_pod`."""
+    live = await read_pod(server, pod)
     if live is None:
         return f"pod {pod.name} is gone"
     if live.uid != pod.uid:
         return f"pod {pod.name} of uid {pod.uid} is gone; the pod of that name has uid {live.uid}"
-    return None
+    return live

@@ -46,7 +46,7 @@ class KubernetesSink(Sink):
             answer, live = await self._evictor.evict(command)
         except (ApiError, ApiUnreachable, AccessError) as error:
             return _failed(error)
-        if live is not None and live.uid == command.pod.uid:
+        if live is not None:
             self._record_events(command, answer, live)
         return answer
 

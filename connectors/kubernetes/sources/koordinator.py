@@ -155,20 +155,11 @@ def convert_node_metric(cluster: str, obj: Mapping[str, Any]) -> NodeMetric:
             "report_interval_ms": _read_interval_ms(collect.get("reportIntervalSeconds")),
             "memory_is": _MEMORY.get(collect.get("nodeMemoryCollectPolicy") or ""),
             "pods": tuple(
-                {
-                    "namespace": pod["namespace"],
-                    "name": pod["name"],
-                    "usage": _read_amounts(pod.get("podUsage")),
-                    "priority_class": pod.get("priority", ""),
-                }
+                {"namespace": pod["namespace"], **_read_member(pod, "podUsage")}
                 for pod in status.get("podsMetric") or ()
             ),
             "host_applications": tuple(
-                {
-                    "name": application["name"],
-                    "usage": _read_amounts(application.get("usage")),
-                    "priority_class": application.get("priority", ""),
-                }
+                _read_member(application, "usage")
                 for application in status.get("hostApplicationMetric") or ()
             ),
         }
@@ -182,6 +173,15 @@ def convert_node_metric(cluster: str, obj: Mapping[str, Any]) -> NodeMetric:
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the object is not a NodeMetric: {error!r}") from error
     return NodeMetric.model_validate(values)
+
+
+def _read_member(member: Mapping[str, Any], usage: str) -> dict[str, Any]:
+    """Return name, usage and class of a pod or host application."""
+    return {
+        "name": member["name"],
+        "usage": _read_amounts(member.get(usage)),
+        "priority_class": member.get("priority", ""),
+    }
 
 
 def _read_amounts(resource_list: Mapping[str, Any] | None) -> dict[str, int]:

@@ -36,7 +36,7 @@ from connectors.kubernetes.sources.http import (
 )
 from connectors.kubernetes.sources.precedence import REQUIRED
 from connectors.kubernetes.sources.promql import PRESETS, Preset, SeriesByKey
-from connectors.kubernetes.sources.settings import Interval, SourceSettings
+from connectors.kubernetes.sources.settings import Interval, SourceSettings, find_tls_conflicts
 from schemas.base.message import ResourceName
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 from schemas.policy.durations import PositiveDuration
@@ -90,18 +90,7 @@ class PrometheusSettings(SourceSettings):
 
     def conflicts(self) -> Iterable[Conflict]:
         """Yield TLS settings without https, and missing queries of nodes."""
-        if self.url.startswith("http://"):
-            for name, field in (
-                ("token_file", "tokenFile"), ("ca_file", "caFile"), ("insecure", "insecure"),
-            ):  # fmt: skip
-                if name in self.model_fields_set:
-                    yield Conflict(
-                        (field,), "found with a url of http://: needs https://", ("url",)
-                    )
-        elif self.insecure and self.ca_file is not None:
-            yield Conflict(
-                ("caFile",), "found with insecure: true; allowed is one of them", ("insecure",)
-            )
+        yield from find_tls_conflicts(self, ("token_file", "ca_file", "insecure"))
         if not self.nodes and not self.presets:
             message = "required without a preset: samples need queries of nodes"
             yield Conflict(("nodes",), message, ("nodes", "presets"))

@@ -11,14 +11,14 @@ Like a policy, the file is checked strictly: all problems are reported at once, 
 path, the value found and the values allowed. A source may be listed several times with different names.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.errors import Path, PolicyError, Problem, format_path, not_allowed
-from schemas.policy.parts import Name, PolicyPart
+from schemas.policy.parts import Conflict, Name, PolicyPart, get_alias
 from schemas.policy.validation import build_model
 from schemas.policy.wording import describe, nearest
 from schemas.policy.yamltext import YamlDocument, read_documents
@@ -48,6 +48,14 @@ class SourceSettings(PolicyPart):
     interval_ms: Interval = Field(10_000, alias="interval")
     """Time between two measurements of a node, 100ms to 1h."""
 
+    def find_ineffective(
+        self, names: Iterable[str], message: str, other_field: str
+    ) -> Iterator[Conflict]:
+        """Yield the fields in `names` that were set, but have no effect because of `other_field`."""
+        for name in names:
+            if name in self.model_fields_set:
+                yield Conflict((get_alias(type(self), name),), message, (other_field,))
+
     @property
     def label(self) -> str:
         return self.name or self.source
@@ -61,6 +69,16 @@ class SourceSettings(PolicyPart):
     def fresh_ms(self) -> int:
         """How long this source may be silent about a node before the next source reports it, in ms."""
         return max(30_000, 3 * self.interval_ms)
+
+
+def find_tls_conflicts(settings: Any, fields: Iterable[str]) -> Iterator[Conflict]:
+    """Yield those of the given fields that have no effect on requests to the `url` of a source."""
+    if settings.url is not None and settings.url.startswith("http://"):
+        message = "found with a url of http://: needs https://"
+        yield from settings.find_ineffective(fields, message, "url")
+    elif settings.insecure:
+        message = "found with insecure: true; allowed is one of them"
+        yield from settings.find_ineffective(("ca_file",), message, "insecure")
 
 
 class SourcesError(ValueError):

@@ -7,6 +7,7 @@ policy.
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from connectors.policies.imports.documents import DocumentNode
 from connectors.policies.imports.translation import (
@@ -77,8 +78,8 @@ class Profile:
     def rules(self) -> dict[str, Rule]:
         """Rules of `plugins` and `pluginConfig`."""
         lists: dict[str, Rule] = {
-            "enabled": apply_to_items(self._read_enabled),
-            "disabled": apply_to_items(self._read_disabled),
+            "enabled": apply_to_items(partial(_read_plugin, self.enabled)),
+            "disabled": apply_to_items(partial(_read_plugin, self.disabled)),
         }
         return {
             "plugins": dict.fromkeys(self.points, lists),
@@ -92,23 +93,6 @@ class Profile:
     def list_plugins(self) -> dict[str, DocumentNode]:
         """Return the plugins that are enabled or have arguments, each with its node in the document."""
         return self.args | {plugin.name: plugin.node for plugin in reversed(self.enabled)}
-
-    def _read_enabled(self, result: Translation, node: DocumentNode) -> None:
-        self._read_name(result, node, self.enabled)
-
-    def _read_disabled(self, result: Translation, node: DocumentNode) -> None:
-        self._read_name(result, node, self.disabled)
-
-    def _read_name(
-        self, result: Translation, node: DocumentNode, names: list[ProfilePlugin]
-    ) -> None:
-        if not isinstance(node.value, str):
-            apply(result, node, {"name": skip, "weight": skip})
-        name = node.value if isinstance(node.value, str) else node.child("name").value
-        if isinstance(name, str):
-            names.append(ProfilePlugin(name, str(node.path[-3]), node))
-        elif isinstance(node.value, dict):
-            result.add_problem(node, "required, but not given: name")
 
     def _read_args(self, result: Translation, node: DocumentNode) -> None:
         if node.child("plugins").value is not None:
@@ -169,6 +153,16 @@ class Profile:
             if plugin.name not in (*names, "*") and (hint := _suggest_name(plugin.name, names)):
                 text = f"there is no such plugin, so nothing is disabled{hint}"
                 result.report("lost", plugin.node, text, plugin.name)
+
+
+def _read_plugin(plugins: list[ProfilePlugin], result: Translation, node: DocumentNode) -> None:
+    if not isinstance(node.value, str):
+        apply(result, node, {"name": skip, "weight": skip})
+    name = node.value if isinstance(node.value, str) else node.child("name").value
+    if isinstance(name, str):
+        plugins.append(ProfilePlugin(name, str(node.path[-3]), node))
+    elif isinstance(node.value, dict):
+        result.add_problem(node, "required, but not given: name")
 
 
 def _suggest_name(name: str, known_names: Iterable[str]) -> str:

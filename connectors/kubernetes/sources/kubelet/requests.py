@@ -9,7 +9,7 @@ Requests have the credentials for the API server. The kubelet asks the API serve
 """
 
 import resource
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -30,10 +30,10 @@ from connectors.kubernetes.sources.http import (
     fetch,
 )
 from connectors.kubernetes.sources.kubelet.scraper import IN_FLIGHT_MAX
-from connectors.kubernetes.sources.settings import SourceSettings
+from connectors.kubernetes.sources.settings import SourceSettings, find_tls_conflicts
 from connectors.process import wall_clock
 from schemas.policy.durations import PositiveDuration
-from schemas.policy.parts import Conflict, Items, get_alias
+from schemas.policy.parts import Conflict, Items
 
 PATH = "/metrics/resource"
 #: Shortest time between two readings of credentials that kubelets refuse, in ms.
@@ -71,29 +71,15 @@ class KubeletSettings(SourceSettings):
         """Yield invalid templates, and fields without effect."""
         if self.via == "apiServer":
             message = "found with via: apiServer; allowed is one of them"
-            yield from self._find_ineffective(_OF_CONNECTIONS, message, "via")
-        elif self.url is not None and self.url.startswith("http://"):
-            yield from self._find_ineffective(
-                _OF_TLS, "found with a url of http://: needs https://", "url"
-            )
-        elif self.insecure and self.ca_file is not None:
-            message = "found with insecure: true; allowed is one of them"
-            yield Conflict(("caFile",), message, ("insecure",))
+            yield from self.find_ineffective(_OF_CONNECTIONS, message, "via")
+        else:
+            yield from find_tls_conflicts(self, _OF_TLS)
         if self.via == "kubelet" and self.url is not None and "{address}" not in self.url:
-            yield from self._find_ineffective(
-                ("addresses",), "found with a url without {address}", "url"
-            )
+            message = "found with a url without {address}"
+            yield from self.find_ineffective(("addresses",), message, "url")
         if self.url is not None and not _is_template(self.url):
             message = "invalid URL template; allowed is http:// or https:// with {node} or {address}, and {port}"
             yield Conflict(("url",), message, ("url",))
-
-    def _find_ineffective(
-        self, names: Iterable[str], message: str, other_field: str
-    ) -> Iterator[Conflict]:
-        """Yield the fields in `names` that were set, but have no effect because of `other_field`."""
-        for name in names:
-            if name in self.model_fields_set:
-                yield Conflict((get_alias(type(self), name),), message, (other_field,))
 
 
 def _is_template(url: str) -> bool:

@@ -102,13 +102,8 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
 
     async def run(self) -> None:
         """Poll the kubelets until it is cancelled."""
-        scraper = Scraper(
-            self._scrape,
-            interval_s=self.settings.interval_ms / 1_000,
-            failing=self.health.is_failing,
-            skipped=self._count_skipped,
-            behind=self._set_behind,
-        )
+        interval_s = self.settings.interval_ms / 1_000
+        scraper = Scraper(self._scrape, interval_s=interval_s, health=self.health)
         try:
             await scraper.run(self._list_changed_nodes)
         finally:
@@ -130,12 +125,6 @@ class KubeletResource(KubernetesSource[KubeletSettings]):
         if message is not None:
             self.health.counts["samples"] += 1
             self._newest.put(message)
-
-    def _count_skipped(self, node: str) -> None:
-        self.health.counts["skipped"] += 1
-
-    def _set_behind(self, seconds: float) -> None:
-        self.health.behind_s = seconds
 
     def _list_changed_nodes(self) -> Iterable[str] | None:
         directory = self.directory

@@ -15,6 +15,8 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable
 from zlib import crc32
 
+from connectors.kubernetes.sources.health import SourceHealth
+
 #: Most concurrent polls of working nodes: even if a third of 5,000 nodes falls silent at once, with a timeout
 #: of 5 s, the others are not delayed.
 IN_FLIGHT_MAX = 1_024
@@ -48,26 +50,20 @@ class Scraper:
         scrape: Callable[[str], Awaitable[None]],
         *,
         interval_s: float,
-        failing: Callable[[str], bool],
-        skipped: Callable[[str], None],
-        behind: Callable[[float], None],
+        health: SourceHealth,
         in_flight_max: int = IN_FLIGHT_MAX,
         failing_max: int = FAILING_MAX,
     ) -> None:
         """Args:
         scrape: polls one node; it has a time limit and raises nothing.
         interval_s: time between two polls of a node.
-        failing: tells whether the last poll of a node failed.
-        skipped: called when a node that is due is skipped.
-        behind: called at each check with the seconds for which the oldest working node has waited.
+        health: knows the nodes that failed; counts skipped nodes, and has the delay of the oldest node.
         in_flight_max: most concurrent polls of working nodes.
         failing_max: most concurrent polls of nodes that failed.
         """
         self._scrape = scrape
         self._interval_s = interval_s
-        self._failing = failing
-        self._skipped = skipped
-        self._behind = behind
+        self._health = health
         self._working, self._dead = _Queue(in_flight_max), _Queue(failing_max)
         self._polls: dict[str, asyncio.Task[None]] = {}
         self._moments: list[tuple[float, str]] = []
@@ -92,7 +88,7 @@ class Scraper:
                 for node in self._list_due(last / self._interval_s, now / self._interval_s):
                     self._enqueue(node, now)
                 self._start_polls()
-                self._behind(now - next(iter(self._working.waiting.values()), now))
+                self._health.behind_s = now - next(iter(self._working.waiting.values()), now)
                 last = now
         finally:
             self._working.limit = self._dead.limit = 0
@@ -115,9 +111,9 @@ class Scraper:
     def _enqueue(self, node: str, now_s: float) -> None:
         waiting = node in self._working.waiting or node in self._dead.waiting
         if waiting or node in self._polls:
-            self._skipped(node)
+            self._health.counts["skipped"] += 1
         else:
-            queue = self._dead if self._failing(node) else self._working
+            queue = self._dead if self._health.is_failing(node) else self._working
             queue.waiting[node] = now_s
 
     def _start_polls(self) -> None:

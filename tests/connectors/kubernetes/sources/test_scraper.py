@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.sources.kubelet import scraper
 from connectors.kubernetes.sources.kubelet.scraper import Scraper
+from connectors.process.wall_clock import now_ms
 from tests.connectors.kubernetes.sources.harness import until
 
 
@@ -21,9 +23,7 @@ def _scraper() -> Scraper:
     async def nothing(node: str) -> None:
         """Never called."""
 
-    return Scraper(
-        nothing, interval_s=10, failing=lambda _: False, skipped=print, behind=lambda _: None
-    )
+    return Scraper(nothing, interval_s=10, health=SourceHealth("kubelet", now_ms))
 
 
 @given(st.lists(st.floats(0, 0.4), min_size=1, max_size=60))
@@ -70,14 +70,11 @@ class _Run(_AtWork):
 
     def __init__(self, nodes: list[str], **limits: int) -> None:
         self.asked: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
+        self.health = SourceHealth("kubelet", now_ms)
         self.failed: set[str] = set()
         self.speaks = asyncio.Event()
         self.most = self.now = 0
-        self.scraper = Scraper(
-            self.scrape, interval_s=0.1, failing=lambda node: node in self.failed,
-            skipped=lambda node: self.skipped.update((node,)), behind=lambda _: None, **limits,
-        )  # fmt: skip
+        self.scraper = Scraper(self.scrape, interval_s=0.1, health=self.health, **limits)
         self.changes = [nodes]
 
     async def scrape(self, node: str) -> None:
@@ -88,6 +85,7 @@ class _Run(_AtWork):
             if node.startswith("dead"):
                 await asyncio.sleep(0.3)
                 self.failed.add(node)
+                self.health.record_failure(SourceFailed("timeout", "no answer"), node)
             elif node == "silent":
                 await self.speaks.wait()
         finally:
@@ -110,7 +108,7 @@ async def test_dead_nodes_share_slots_and_do_not_delay_other_nodes() -> None:
 
 async def test_a_node_that_is_still_being_asked_is_skipped_and_not_queued() -> None:
     async with _Run(["silent"]) as run:
-        await until(lambda: run.skipped["silent"] >= 2)
+        await until(lambda: run.health.counts["skipped"] >= 2)
         assert run.asked["silent"] == 1
         run.speaks.set()
         await until(lambda: run.asked["silent"] >= 2)
@@ -119,7 +117,7 @@ async def test_a_node_that_is_still_being_asked_is_skipped_and_not_queued() -> N
 
 async def test_when_no_slot_is_free_a_node_is_skipped() -> None:
     async with _Run([f"dead-{index}" for index in range(9)], in_flight_max=3, failing_max=1) as run:
-        await until(lambda: sum(run.skipped.values()) >= 6)
+        await until(lambda: run.health.counts["skipped"] >= 6)
         assert run.most <= 4
 
 
@@ -130,12 +128,9 @@ class _Beyond(_AtWork):
         self.ask = ask
         self.answered: Counter[str] = Counter()
         self.late: Counter[str] = Counter()
-        self.behind_s: list[float] = []
+        self.health = SourceHealth("kubelet", now_ms)
         self.most = self.now = 0
-        self.scraper = Scraper(
-            self.scrape, interval_s=0.2, failing=lambda _: False, skipped=lambda _: None,
-            behind=self.behind_s.append, **limits,
-        )  # fmt: skip
+        self.scraper = Scraper(self.scrape, interval_s=0.2, health=self.health, **limits)
         self.nodes = [f"node-{index}" for index in range(count)]
         self.changes = [self.nodes]
 
@@ -189,11 +184,11 @@ def test_more_nodes_than_slots_are_scraped_in_rotation(
                 await asyncio.sleep(0.01)
             turns = [run.answered[node] - began[node] for node in run.nodes]
             assert max(turns) - min(turns) <= 1
-            assert max(run.behind_s[-5:]) > 0.1
+            assert run.health.behind_s > 0.1
             assert run.most == 5
             assert max(tasks) <= 5 + 3
             slow_s = 0
-            await until(lambda: not any(run.behind_s[-4:]))
+            await until(lambda: run.health.behind_s == 0)
 
     with asyncio.Runner(loop_factory=_OwnTime) as runner:
         loop = runner.get_loop()
