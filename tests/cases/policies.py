@@ -144,8 +144,8 @@ data:
 
 @cases(
     "34",
-    ("a remark inside a key: `only these namespaces:`", (_BROKEN, 'did you mean "include"?'),
-     'line 9: did you mean "include"?'),
+    ("a remark inside a key: `only these namespaces:`", (_BROKEN, "allowed: include, exclude"),
+     "line 9: allowed: include, exclude"),
     ("metricsUtilization.sorce", (_descheduler("metricsUtilization: {sorce: KubernetesMetrics}, thresholds: "
      "{cpu: 20}, targetThresholds: {cpu: 50}"), 'did you mean "source"?'), 'line 7: did you mean "source"?'),
     ("podProtections at the top level", (_descheduler(more="podProtections: {}\n"), "DefaultEvictor"),
