@@ -312,10 +312,10 @@ class ClusterState:
         return decisions
 
     def _apply_list_end(self, end: ListEnd, position: Position) -> Result:
-        ended = self.inventory.lists.end(position.topic, end)
-        if ended is None:
+        id_and_begin = self.inventory.lists.end(position.topic, end)
+        if id_and_begin is None:
             return []
-        list_id, begin = ended
+        list_id, begin = id_and_begin
         if position.topic == "node-state":
             self._list_cleanup.remove_nodes(self._cause(position))
             return []

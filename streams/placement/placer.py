@@ -189,9 +189,9 @@ class ExcludedNodes:
         repelling = sum(ranking.passes(row) for row in self.repelling)
         if repelling:
             yield *ANTI_AFFINITY, repelling
-        left = sum(ranking.passes(row) for row in self.left_by_owner - self.repelling)
-        if left:
-            yield *MOVES, left
+        left_nodes = sum(ranking.passes(row) for row in self.left_by_owner - self.repelling)
+        if left_nodes:
+            yield *MOVES, left_nodes
 
 
 class Choice(NamedTuple):

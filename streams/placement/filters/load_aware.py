@@ -97,10 +97,10 @@ class LoadAwareFilter(Filter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         limits = self._compute_limits(node.usage, now_ms)
-        before = self._rows[row]
+        old = self._rows[row]
         self._rows[row] = limits
         prod, other = limits
-        if before is None or before[PROD].cause != prod.cause or before[OTHER].cause != other.cause:
+        if old is None or old[PROD].cause != prod.cause or old[OTHER].cause != other.cause:
             self._cause[PROD, :, row], self._cause[OTHER, :, row] = prod.cause, other.cause
         column = self._headroom
         try:
@@ -143,8 +143,8 @@ class LoadAwareFilter(Filter):
     def reasons(self, prepared: Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
         stale: list[IntArray] = []
         for index, amount in enumerate(prepared.estimate):
-            over = self._headroom[prepared.view, index, rows] < amount
-            refused, rows = rows[over], rows[~over]
+            exceeds = self._headroom[prepared.view, index, rows] < amount
+            refused, rows = rows[exceeds], rows[~exceeds]
             causes = self._cause[prepared.view, index, refused]
             for cause in (_USAGE, _AGGREGATED):
                 of_cause = refused[causes == cause]

@@ -65,15 +65,15 @@ class NodePorts(SingleReasonFilter):
                 self._index(row, marks)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        marks, before = find_used_marks(node.ports), self._marks[row] or frozenset()
-        if marks == before:
+        marks, old_marks = find_used_marks(node.ports), self._marks[row] or frozenset()
+        if marks == old_marks:
             return
-        for mark in before - marks:
+        for mark in old_marks - marks:
             self._rows[mark].discard(row)
             if not self._rows[mark]:
                 del self._rows[mark]
         self._marks[row] = marks
-        self._index(row, marks - before)
+        self._index(row, marks - old_marks)
 
     def prepare(self, kind: Kind) -> frozenset[Port]:
         ports = kind.demand.host_ports

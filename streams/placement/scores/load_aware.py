@@ -76,12 +76,12 @@ class LoadAwareScore(Score):
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         total = node.usage.profile.total
         used = self._compute_expected(node.usage, now_ms)
-        before = self._rows[row]
+        old_figures = self._rows[row]
         self._rows[row] = (total, used)
         if (
-            before is None
-            or before[0] is not total
-            or (before[1][OTHER] is None) != (used[OTHER] is None)
+            old_figures is None
+            or old_figures[0] is not total
+            or (old_figures[1][OTHER] is None) != (used[OTHER] is None)
         ):
             self._set_factor(row, total, scored=used[OTHER] is not None)
         is_inexact = max(total) > _EXACT_MAX
