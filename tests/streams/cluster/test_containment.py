@@ -290,7 +290,7 @@ def test_a_cluster_that_cannot_be_restored_is_set_apart_at_the_start(monkeypatch
         if row.cluster == CLUSTER:
             raise KeyError("a defect")
 
-    monkeypatch.setattr(NodeRows, "take", failing)
+    monkeypatch.setattr(NodeRows, "restore_row", failing)
     world.restart()
     assert list(world.stage.clusters) == ["other"]
     world.send_refused(tick(1), node("b"))
