@@ -52,8 +52,8 @@ def produce_lines(
 ) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read` validates a line; `on_rejection` gets number and reason of a refused line. Raises BrokerUnavailable if the topic does not exist, or with the first
-    line that is not acknowledged within 30 s.
+    `read` validates a line; `on_rejection` gets number and reason of a refused line. Raises
+    BrokerUnavailable if the topic does not exist, or if a line is not acknowledged within 30 s.
     """
     partitions = count_partitions(connection, topic.name)
     summary = ProduceSummary()

@@ -24,9 +24,10 @@ MASK = "******"
 #: Minimum levels of verbose loggers. Below info, aiokafka logs raw requests, including the login.
 _MIN_LEVELS: Mapping[str, int] = {
     "aiohttp": logging.WARNING,
-    "aiokafka": logging.INFO,
+    "aiokafka": logging.WARNING,
     "asyncio": logging.INFO,
 }
+_MIN_LEVELS_DEBUGGING: Mapping[str, int] = {"aiokafka": logging.INFO, "asyncio": logging.INFO}
 
 #: Fields without foreign text.
 _SAFE_FIELDS = frozenset(("timestamp", "level", "logger"))
@@ -66,7 +67,8 @@ def configure(settings: LogSettings, secrets: Iterable[str], stream: TextIO | No
     handler.addFilter(_RepetitionFilter())
     logging.root.handlers = [handler]
     logging.root.setLevel(level)
-    for name, min_level in _MIN_LEVELS.items():
+    min_levels = _MIN_LEVELS_DEBUGGING if level <= logging.DEBUG else _MIN_LEVELS
+    for name, min_level in min_levels.items():
         logging.getLogger(name).setLevel(max(level, min_level))
     logging.captureWarnings(True)
 

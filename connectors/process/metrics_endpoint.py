@@ -65,13 +65,13 @@ class Endpoint:
     def __init__(
         self, host: str, port: int, registry: CollectorRegistry, checks: Mapping[str, Problems]
     ) -> None:
-        """Args:
-        host: an address of this machine; empty: all addresses.
-        port: 0: the system chooses one.
-        registry: content of `/metrics`.
-        checks: path and function of each check; the functions are called in another thread.
+        """Listen on a port; raises PortUnusable.
 
-        Raises PortUnusable.
+        Args:
+            host: an address of this machine; empty: all addresses.
+            port: 0: the system chooses one.
+            registry: content of `/metrics`.
+            checks: path and function of each check; the functions are called in another thread.
         """
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series
         try:

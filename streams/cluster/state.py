@@ -205,7 +205,7 @@ class ClusterState:
         last = None if node is None else node.usage.metric
         if self.policy.compat == "koordinator" or last is None or updated_ms is None:
             return False
-        # A last metric that is ahead of the log is one of a clock that was set back.
+        # If the last metric is newer than log time, the node's clock was set back since: accept the metric.
         return not metric.removed and updated_ms < (last.updated_at_ms or 0) <= (self.now_ms or 0)
 
     def _check_origin(self, metric: NodeMetric) -> Refusal | None:
