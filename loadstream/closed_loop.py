@@ -38,10 +38,7 @@ _Scenario = Annotated[
 ]
 _Nodes = Annotated[int, typer.Option(help="Number of nodes.")]
 _Hours = Annotated[
-    float,
-    typer.Option(
-        help="Measured hours, after two hours in which the cluster fills.",
-    ),
+    float, typer.Option(help="Measured hours, after two hours in which the cluster fills.")
 ]
 _Load = Annotated[
     str | None,
