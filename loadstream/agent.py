@@ -48,11 +48,7 @@ NodeName = Annotated[
 ]
 Interval = Annotated[
     float,
-    typer.Option(
-        min=1,
-        max=10,
-        help="Time between two samples, 1 to 10 s.",
-    ),
+    typer.Option(min=1, max=10, help="Seconds between two samples."),
 ]
 Proc = Annotated[Path, typer.Option(help="Directory /proc of the node.")]
 Cgroups = Annotated[Path, typer.Option(help="Directory of the node's cgroups.")]

@@ -105,7 +105,6 @@ def create_topics(
     missing = [topic for topic in expected if topic.name not in existing]
     if connection.embedded:
         for topic in missing:
-            # The embedded broker creates a topic when its metadata is requested.
             connection.read_metadata(topic.name)
     elif missing:
         missing = _create(connection, missing)
