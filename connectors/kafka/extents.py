@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 #: Timeout of requests of a worker, in seconds.
 ANSWER_S = 5.0
+#: How long partitions may have no leader, in seconds: many new topics on a busy broker take long.
+_LEADERS_TIMEOUT_S = 30.0
 #: Errors for a partition whose leader is being elected, or has just moved.
 _LEADER_ERRORS = frozenset(
     (
@@ -93,7 +95,7 @@ def read_extents(
 ) -> dict[str, tuple[Extent, ...]]:
     """Return the extent of every partition of the topics; `topics` has the number of partitions.
 
-    Waits `connect_timeout_s` for partitions without a leader. Raises BrokerUnavailable.
+    Waits half a minute for partitions without a leader. Raises BrokerUnavailable.
     """
     partitions = [(topic, number) for topic, count in topics.items() for number in range(count)]
     spans = _read_spans(connection, partitions)
@@ -124,7 +126,7 @@ def _read_offsets(
     """Return one offset per partition; waits for partitions whose leader is being elected."""
     offsets: dict[tuple[str, int], int] = {}
     timeout_s = connection.settings.connect_timeout_s
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + _LEADERS_TIMEOUT_S
     while True:
         missing = {TopicPartition(*key): spec for key in partitions if key not in offsets}
         if not missing:

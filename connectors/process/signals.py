@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,12 @@ def terminable(code: int = 0) -> Iterator[None]:
         stopped_by = number
         raise KeyboardInterrupt
 
+    def print_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
+        # pydantic prints an interrupt of its formatting, and then raises another error.
+        if unraisable.exc_type is not KeyboardInterrupt:
+            earlier_hook(unraisable)
+
+    earlier_hook, sys.unraisablehook = sys.unraisablehook, print_unraisable
     earlier_handler = signal.signal(signal.SIGTERM, stop)
     handles_interrupts = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if handles_interrupts:
@@ -37,6 +44,7 @@ def terminable(code: int = 0) -> Iterator[None]:
         echo("stopped by SIGTERM", err=True)
         raise SystemExit(code) from None
     finally:
+        sys.unraisablehook = earlier_hook
         signal.signal(signal.SIGTERM, earlier_handler)
         if handles_interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -26,6 +26,20 @@ def test_a_signal_ends_the_block_if_another_error_replaces_the_interrupt(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_an_interrupt_that_a_library_prints_and_replaces_is_not_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Object:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), terminable():
+        object_ = Object()
+        del object_
+        raise ValueError("of a library that was interrupted")
+    assert capsys.readouterr().err == ""
+
+
 def test_an_error_without_a_signal_is_raised() -> None:
     with pytest.raises(ValueError, match="of the block"), terminable():
         raise ValueError("of the block")
