@@ -29,14 +29,16 @@ def test_a_signal_ends_the_block_if_another_error_replaces_the_interrupt(
 def test_an_interrupt_that_a_library_prints_and_replaces_is_not_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    class Object:
+    class Interrupting:
         def __del__(self) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt), terminable():
-        object_ = Object()
-        del object_
+    def interrupt_a_library() -> None:
+        Interrupting()
         raise ValueError("of a library that was interrupted")
+
+    with pytest.raises(KeyboardInterrupt), terminable():
+        interrupt_a_library()
     assert capsys.readouterr().err == ""
 
 
