@@ -192,9 +192,9 @@ def read_inputs() -> Iterator[list[ProducedRecord]]:
 def record_inputs() -> None:
     """Run the default policy with a drain and a pause, and write the inputs of the stages."""
     batches: list[list[ProducedRecord]] = []
-    make_stages = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
+    stages = _ObservedStages(lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()
-    contender = StageContender("recorded", policy, make_stages)
+    contender = StageContender("recorded", policy, stages)
     world = World(draw_scenario(RECORDED, 7, model_traces()))
     messages_by_time = _make_operator_messages(policy, world.scenario.machines[3].name)
 

@@ -9,7 +9,7 @@ The stages run in this process (`streams.in_process`) or in a worker (`simulatio
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import sqrt
 from statistics import NormalDist
 from typing import Any, Protocol
@@ -122,7 +122,7 @@ class StageContender:
         self,
         name: str,
         policy: str | None,
-        make_stages: Callable[[], Stages],
+        stages: Stages,
         partition: int = 0,
     ) -> None:
         """Prepare a run.
@@ -130,14 +130,14 @@ class StageContender:
         Args:
             name: name of the contender in reports.
             policy: text of a policy; None if the cluster already has a policy.
-            make_stages: returns new stages.
+            stages: the stages, which have applied no record of the cluster yet.
             partition: partition of the cluster and its clock.
         """
         self.name = name
         self.dead_letters: list[str] = []
         """Sentences about the first dead letters; a correct run has no dead letter."""
         self._policy = policy
-        self._stages = make_stages()
+        self._stages = stages
         self._next_records: list[ProducedRecord] = []
         self._delayed_samples: deque[tuple[int, list[ProducedRecord]]] = deque()
         """Times of arrival, and the delayed samples."""

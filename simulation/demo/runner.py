@@ -23,7 +23,8 @@ from schemas.topics.codec import decode
 from simulation.closed_loop.comparison import Comparison
 from simulation.closed_loop.contenders import make_factories
 from simulation.closed_loop.finished_runs import Run
-from simulation.closed_loop.parameters import SCENARIOS, Parameters
+from simulation.closed_loop.named_scenarios import SCENARIOS
+from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import execute_run
 from simulation.closed_loop.scenario import Array, Scenario, draw_scenario
 from simulation.closed_loop.stage_contender import StageContender
@@ -88,7 +89,7 @@ def run(
         ours, digest, contender = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
             make_factories([BY_REQUESTS], ())[BY_REQUESTS].make(),
-            StageContender(KOORDINATOR, read_policy_text(KOORDINATOR), LocalPipeline),
+            StageContender(KOORDINATOR, read_policy_text(KOORDINATOR), LocalPipeline()),
         ]
         runs = [ours]
         for other in others:
@@ -163,7 +164,7 @@ class _DisplayedContender(StageContender, Observer):
         latest: deque[tuple[str, bytes]],
         hint: str,
     ) -> None:
-        super().__init__(OURS, policy, lambda: stages, partition=stages.partition)
+        super().__init__(OURS, policy, stages, partition=stages.partition)
         self._display, self._latest, self._hint = display, latest, hint
         self._evictions: list[Eviction] = []
         self._demand: list[Array] = []

@@ -41,14 +41,6 @@ def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
-def test_an_unwritable_directory_is_an_error_before_the_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
-    with pytest.raises(OSError, match=f"^{tmp_path} cannot be written; expected a writable"):
-        _open_runs(tmp_path)
-
-
 def test_a_changed_version_definition_seed_or_parameter_is_a_new_run(tmp_path: Path) -> None:
     _compare(_open_runs(tmp_path))
     kept = _open_runs(tmp_path)
