@@ -36,8 +36,6 @@ from simulation.control_plane.users import (
 )
 
 _CONFIGURATION = Path(__file__).parent / "configuration"
-_BIND_ATTEMPTS = 3
-_BIND_FAILED = "address already in use"
 
 #: Controllers of budgets, owners, replicas and namespaces that work without real kubelets.
 ENABLED_CONTROLLERS = (
@@ -70,9 +68,6 @@ class ControlPlane(Startable):
     binary: Path
     """The program, as `build` returns it."""
     directory: Path
-    node_lease_s: int = 0
-    """Duration of the lease of each node in seconds; 0: no lease. kwok renews a lease four times in
-    that time. With 40 s, as real kubelets have, 5,000 nodes take 0.9 cores."""
     etcd: Part = field(init=False)
     api_server: Part = field(init=False)
     controllers: Part = field(init=False)
@@ -87,21 +82,16 @@ class ControlPlane(Startable):
 
         Raises ControlPlaneUnavailable with the log of a part that does not start.
         """
-        for attempts_left in reversed(range(_BIND_ATTEMPTS)):
-            self._prepare()
-            try:
-                self.etcd.start()
-                self.api_server.start()
-                asyncio.run(self._grant_rights())
-                self.controllers.start()
-                self.kwok.start()
-            except BaseException as error:
-                self.stop()
-                # Another process may take a free port before a part binds it.
-                if attempts_left and _BIND_FAILED in str(error):
-                    continue
-                raise
-            break
+        self._prepare()
+        try:
+            self.etcd.start()
+            self.api_server.start()
+            asyncio.run(self._grant_rights())
+            self.controllers.start()
+            self.kwok.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
@@ -267,5 +257,5 @@ class ControlPlane(Startable):
             "node-ip": self._kubelet_host,
             "node-port": self._ports["kwok"],
             "server-address": f"{self._kubelet_host}:{self._ports['kwok']}",
-            "node-lease-duration-seconds": self.node_lease_s,
+            "node-lease-duration-seconds": 0,
         }

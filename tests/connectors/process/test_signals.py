@@ -33,7 +33,7 @@ def test_an_interrupt_that_a_library_prints_and_replaces_is_not_printed(
         def __del__(self) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt), terminable():
+    with pytest.raises(KeyboardInterrupt), terminable():  # noqa: PT012 - the object goes inside
         object_ = Object()
         del object_
         raise ValueError("of a library that was interrupted")

@@ -24,7 +24,7 @@ def _open_runs(directory: Path, version: str = "1", definition: str = "rule") ->
 
 def _compare(kept: FinishedRuns, make: Callable[[], ContenderFactory] | None = None) -> object:
     factories = {"random-choice": make()} if make else make_factories(["random-choice"], [])
-    runs = SequentialRuns([_TRACES], factories, lambda _: None, lambda: 0.0)
+    runs = SequentialRuns([_TRACES], factories, lambda _: None)
     return compare([_SMALL], ["model"], [3], ["random-choice"], (), runs, kept)
 
 
