@@ -11,7 +11,6 @@ the request is sent once more with new credentials. No other request is repeated
 """
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -19,11 +18,10 @@ from typing import Any, Self
 
 import aiohttp
 import orjson
-from kubernetes_asyncio.client import Configuration
 
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.connections import build_tls_context, find_proxy
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable, build_error
+from connectors.kubernetes.api.session import Sessions
 
 #: Timeout of a request, in seconds: the API server itself gives up after 60 s.
 REQUEST_S = 65.0
@@ -31,8 +29,6 @@ REQUEST_S = 65.0
 CONNECT_S = 10.0
 #: Most concurrent requests: more of them would wait in the API server.
 IN_FLIGHT_MAX = 64
-#: Buffer of an answer: etcd limits objects to 1.5 MiB.
-_BUFFER_BYTES = 2 * 1024 * 1024
 _JSON = "application/json"
 
 Query = Mapping[str, str | int]
@@ -78,7 +74,7 @@ class ApiServer:
     def __init__(self, access: Access, *, in_flight_max: int = IN_FLIGHT_MAX) -> None:
         self.access = access
         self._slots = asyncio.Semaphore(in_flight_max)
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions = Sessions(access)
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,9 +83,7 @@ class ApiServer:
         await self.close()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._sessions.close()
 
     async def send(
         self,
@@ -199,22 +193,20 @@ class ApiServer:
             data = orjson.dumps(request.body)
             headers["Content-Type"] = request.content_type
         host = str(configuration.host).rstrip("/")
-        if self._session is None:
-            # No limit of connections: each watch needs one, and `_slots` limits other requests.
-            connector = aiohttp.TCPConnector(limit=0)
-            self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_BUFFER_BYTES)
         try:
-            async with self._session.request(
-                request.method,
-                f"{host}{request.path}",
-                params=request.query,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                ssl=self._build_tls_context(configuration),
-                proxy=configuration.proxy or find_proxy(host),
-                server_hostname=configuration.tls_server_name,
-            ) as answer:
+            async with (
+                self._sessions.use(configuration) as session,
+                session.http.request(
+                    request.method,
+                    f"{host}{request.path}",
+                    params=request.query,
+                    data=data,
+                    headers=headers,
+                    timeout=timeout,
+                    proxy=session.proxy,
+                    server_hostname=session.server_hostname,
+                ) as answer,
+            ):
                 yield answer
         except ApiUnreachable:
             raise
@@ -223,20 +215,6 @@ class ApiServer:
             raise ApiUnreachable(
                 f"API server {host}: {request.method} {request.path}: {why}"
             ) from error
-
-    def _build_tls_context(self, configuration: Configuration) -> ssl.SSLContext:
-        certificate = None
-        if configuration.cert_file:
-            certificate = (configuration.cert_file, configuration.key_file)
-        try:
-            return build_tls_context(
-                configuration.ssl_ca_cert,
-                insecure=not configuration.verify_ssl,
-                certificate=certificate,
-            )
-        except OSError:
-            self.access.expire()  # the files may have moved
-            raise
 
 
 async def _split(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

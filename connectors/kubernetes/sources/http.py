@@ -9,17 +9,18 @@ measurement would be refused as from the future, or be stale. So the measurement
 by the collector's clock, minus the age of the figures by the node's clock, and the skew is reported.
 """
 
+import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from pathlib import Path
 
 import aiohttp
 
-from connectors.kubernetes.api import connections
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, Cause, SourceFailed
 from connectors.process import wall_clock
@@ -78,12 +79,40 @@ def convert_server_error(error: OSError | RuntimeError) -> SourceFailed:
 def build_tls_context(
     ca_file: str | None, *, insecure: bool, certificate: tuple[str, str | None] | None = None
 ) -> ssl.SSLContext:
-    """Return a context as `connections.build_tls_context`; raises SourceFailed."""
+    """Return a context that trusts a CA; `certificate` has files with our certificate and key.
+
+    The context is reused until a file changes. Raises SourceFailed if a file cannot be read.
+    """
+    files = (ca_file, *(certificate or ()))
+    versions = tuple(_file_version(path) for path in files if path)
+    return _build_tls_context(ca_file, insecure, certificate, versions)
+
+
+@lru_cache(maxsize=16)
+def _build_tls_context(
+    ca_file: str | None,
+    insecure: bool,
+    certificate: tuple[str, str | None] | None,
+    versions: tuple[int, ...],
+) -> ssl.SSLContext:
     try:
-        return connections.build_tls_context(ca_file, insecure=insecure, certificate=certificate)
+        context = ssl.create_default_context(cafile=ca_file)
+        if certificate is not None:
+            context.load_cert_chain(*certificate)
     except OSError as error:  # includes ssl.SSLError
         files = ", ".join(filter(None, (ca_file, *(certificate or ()))))
         raise SourceFailed("certificate", f"{files}: {error}; expected PEM files") from error
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _file_version(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def read_secret(path: str) -> str:
