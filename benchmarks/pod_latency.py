@@ -157,7 +157,7 @@ async def _create_all(
                     name, at_s = f"paced-{number}", began_s + number / per_s
                     await asyncio.sleep(max(0.0, at_s - time.monotonic()))
                     due[name] = at_s
-                    tasks.create_task(_create(server, name))
+                    tasks.create_task(create_pods(server, NAMESPACE, [make_pod(name)]))
             await _wait_until_bound(len(due), bound, watching)
             took_s = time.monotonic() - began_s
             cpu_s = meter.read()
@@ -166,12 +166,6 @@ async def _create_all(
             with suppress(asyncio.CancelledError):
                 await watching
     return due, bound, {name: round(used_s / took_s, 3) for name, used_s in cpu_s.items()}
-
-
-async def _create(server: ApiServer, name: str) -> None:
-    answer = await server.send("POST", _PODS, body=make_pod(name))
-    if not answer.ok:
-        raise answer.error()
 
 
 async def _watch(server: ApiServer, bound: Times) -> None:

@@ -189,17 +189,10 @@ def build_moving_policy() -> str:
 # --- lists and samples --------------------------------------------------------------------------------
 
 
-def measure_list_end_pods(world: DenseCluster) -> float:
-    """End a full list without pods: the stage removes all pods in some ticks."""
-    world.apply(world.make_record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
-    end = world.make_record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
-    return world.measure_ms([end, *(world.make_tick(1) for _ in range(3))])
-
-
-def measure_list_end_nodes(world: DenseCluster) -> float:
-    """End a full list without nodes: the stage removes all nodes in some ticks."""
-    world.apply(world.make_record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
-    end = world.make_record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
+def measure_list_end(topic: str, world: DenseCluster) -> float:
+    """End a full list without objects: the stage removes all objects in some ticks."""
+    world.apply(world.make_record(topic, ListBegin(cluster=CLUSTER, list_id="1")))
+    end = world.make_record(topic, ListEnd(cluster=CLUSTER, list_id="1"))
     return world.measure_ms([end, *(world.make_tick(1) for _ in range(3))])
 
 
@@ -266,8 +259,8 @@ _KINDS: dict[str, tuple[Callable[[], DenseCluster] | None, Callable[..., float]]
     "tick_migrations_wait": (_busy, ticks.measure_migrations_wait),
     "tick_migrations_end": (_busy, ticks.measure_migrations_end),
     "drain": (_busy, ticks.measure_drain),
-    "list_end_pods": (_busy, measure_list_end_pods),
-    "list_end_nodes": (_busy, measure_list_end_nodes),
+    "list_end_pods": (_busy, partial(measure_list_end, "pod-lifecycle")),
+    "list_end_nodes": (_busy, partial(measure_list_end, "node-state")),
     "usage_sample": (None, measure_usage_sample),
 }
 

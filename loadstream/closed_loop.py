@@ -126,8 +126,7 @@ def closed_loop(
 
     from simulation.closed_loop.comparison import compare
     from simulation.closed_loop.contenders import (
-        InvalidPolicy,
-        UnknownContender,
+        InvalidContender,
         list_contenders,
         make_factories,
     )
@@ -146,7 +145,7 @@ def closed_loop(
     names = list_contenders() if contenders == "all" else list(filter(None, contenders.split(",")))
     system = any(run_parameters.system_share for run_parameters in parameters)
     wrong_inputs = (
-        UnknownContender, UnreadableRun, TraceError, InvalidPolicy, ImpossibleScenario, OSError,
+        InvalidContender, UnreadableRun, TraceError, ImpossibleScenario, OSError,
     )  # fmt: skip
     with as_messages(RunDied), as_messages(*wrong_inputs, code=2):
         factories = make_factories(names, policy or [])

@@ -92,7 +92,7 @@ def demo(
         make_directory(output, "--output")
         traces = model_traces() if trace is None else read_traces(trace)[0]
         parameters = choose_parameters(scenario, nodes, hours)
-        result = run(parameters, seed, traces, output, display, display.print)
+        result = run(parameters, seed, traces, output, display)
         document = {"decisions_sha256": result.digest, **result.comparison.document()}
         if json:
             print_json(document)

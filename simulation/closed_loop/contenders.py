@@ -5,6 +5,7 @@ Built-in policies are files of `policies`, and rules are functions of `rules`.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from schemas.policy import Policy, PolicyError, read_policy
@@ -41,12 +42,8 @@ class ContenderFactory:
     """A warning about the figures of the contender, or empty."""
 
 
-class UnknownContender(ValueError):
-    """No contender has this name; the message lists all names."""
-
-
-class InvalidPolicy(ValueError):
-    """A file is not a policy; the message has a line for each problem."""
+class InvalidContender(ValueError):
+    """A name is unknown, or a file is not a policy; the message has a line for each problem."""
 
 
 def list_contenders() -> tuple[str, ...]:
@@ -61,10 +58,8 @@ def make_factories(
 ) -> dict[str, ContenderFactory]:
     """Return factories by name, in the given order: built-in contenders, then policies of files.
 
-    Raises:
-        UnknownContender: a name is unknown, repeated or missing, or a file has the name of a built-in
-            contender.
-        InvalidPolicy: a file is not a policy, or cannot be read.
+    Raises InvalidContender if a name is unknown, repeated or missing, or a file is not a policy, cannot be
+    read, or has the name of a built-in contender.
     """
     policies = _list_policies()
     expected = ", ".join((*policies, *RULES))
@@ -72,19 +67,19 @@ def make_factories(
 
     def add(name: str, factory: ContenderFactory) -> None:
         if name in factories:
-            raise UnknownContender(f"found {name} twice; expected different names")
+            raise InvalidContender(f"found {name} twice; expected different names")
         factories[name] = factory
 
     for name in names:
         if name in policies:
             add(name, _make_policy_factory(name, policies[name], make_stages))
         elif name in RULES:
-            add(name, _make_rule_factory(name))
+            add(name, ContenderFactory(f"rule {name}", partial(RuleContender, name, RULES[name])))
         else:
-            raise UnknownContender(f"found {name!r}; expected one or more of {expected}")
+            raise InvalidContender(f"found {name!r}; expected one or more of {expected}")
     for file in files:
         if file.stem in policies or file.stem in RULES:
-            raise UnknownContender(
+            raise InvalidContender(
                 f"found policy file {file}, but {file.stem} is a built-in contender; expected "
                 "another file name"
             )
@@ -92,13 +87,13 @@ def make_factories(
             add(file.stem, _make_policy_factory(file.stem, file, make_stages))
         except PolicyError as error:
             problems = (f"{file}: {problem}" for problem in error.problems)
-            raise InvalidPolicy("\n".join(problems)) from None
+            raise InvalidContender("\n".join(problems)) from None
         except OSError as error:
-            raise InvalidPolicy(
+            raise InvalidContender(
                 f"{file} cannot be read: {error.strerror}; expected a policy file"
             ) from None
     if not factories:
-        raise UnknownContender(f"found no contender; expected one or more of {expected}")
+        raise InvalidContender(f"found no contender; expected one or more of {expected}")
     return factories
 
 
@@ -123,10 +118,6 @@ def _find_warning(name: str, policy: Policy) -> str:
         f"{name}: {reason}, so its evictions are dry and no pod leaves a node; to see moves, set mode: "
         "enforce and remove dryRun"
     )
-
-
-def _make_rule_factory(name: str) -> ContenderFactory:
-    return ContenderFactory(f"rule {name}", lambda: RuleContender(name, RULES[name]))
 
 
 def _list_policies() -> dict[str, Path]:

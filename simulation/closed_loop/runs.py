@@ -70,7 +70,7 @@ def execute_run(
     scenario: Scenario,
     day: str,
     contender: Contender,
-    progress: Progress,
+    progress: Progress = lambda _: None,
 ) -> Run:
     """Run a contender over a whole scenario.
 

@@ -126,25 +126,19 @@ class ControlPlane(Startable):
     @property
     def certificate(self) -> Path:
         """The certificate of the API server and of the authority that signed it."""
-        return self.directory.absolute() / "certificates" / "apiserver.crt"
+        return self._build_path("certificates/apiserver.crt")
 
     @property
     def audit_log(self) -> Path:
-        return self.directory.absolute() / "audit.log"
+        return self._build_path("audit.log")
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
         """Return a kubeconfig of the administrator or of one of `users.DUTIES`."""
-        self._find_token(user)
-        return self.directory.absolute() / f"{user}.kubeconfig"
+        return self._build_path(f"{user}.kubeconfig")
 
     def api(self, user: str = ADMIN) -> ApiServer:
         """Return a client of this user; the caller must close it."""
         return ApiServer(access(self.kubeconfig(user)))
-
-    def _find_token(self, user: str) -> str:
-        if user not in self._tokens:
-            raise KeyError(f"there is no user {user!r}; there are {', '.join(self._tokens)}")
-        return self._tokens[user]
 
     def _prepare(self) -> None:
         """Choose ports, and write the files that the parts read."""
@@ -154,7 +148,7 @@ class ControlPlane(Startable):
         for user, token in self._tokens.items():
             write_kubeconfig(self.kubeconfig(user), self.url, self.certificate, token)
         self._write_signing_key()
-        ready = Health(f"{self.url}/readyz", self._find_token(ADMIN), self.certificate)
+        ready = Health(f"{self.url}/readyz", self._tokens[ADMIN], self.certificate)
         self.etcd = self._make_part(
             "etcd", self._etcd_flags(), Health(f"http://{HOST}:{self._ports['etcd']}/health")
         )
@@ -165,7 +159,7 @@ class ControlPlane(Startable):
         self.kwok = self._make_part("kwok", self._kwok_flags(), Health(f"{self.kwok_url}/healthz"))
 
     def _make_part(self, name: str, flags: dict[str, object], health: Health | None) -> Part:
-        directory = self.directory.absolute() / name
+        directory = self._build_path(name)
         directory.mkdir(exist_ok=True)
         arguments = tuple(f"--{flag}={value}" for flag, value in flags.items())
         return Part(directory, self.binary, name, arguments, health)

@@ -6,7 +6,6 @@ The broker and the worker end with the demo, even after an error.
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +77,6 @@ def run(
     traces: Traces,
     output: Path,
     display: Display,
-    progress: Callable[[str], None],
 ) -> DemoResult:
     """Run a day under all contenders, ours first; write the worker's decisions to `output`.
 
@@ -93,8 +91,8 @@ def run(
         ]
         runs = [ours]
         for other in others:
-            progress(f"running the same pods under {other.name} ...")
-            runs.append(execute_run(scenario, traces.day, other, _ignore_progress))
+            display.print(f"running the same pods under {other.name} ...")
+            runs.append(execute_run(scenario, traces.day, other))
     comparison = Comparison(parameters, traces.files, tuple(runs))
     return DemoResult(
         comparison, digest, tuple(contender.dead_letters), contender.collect_evidence()
@@ -150,7 +148,7 @@ def _run_ours(
         )
         stack.enter_context(display)
         ours = _DisplayedContender(policy, stages, display, latest, hint)
-        return execute_run(scenario, day, ours, _ignore_progress), digest.hexdigest(), ours
+        return execute_run(scenario, day, ours), digest.hexdigest(), ours
 
 
 class _DisplayedContender(StageContender, Observer):
@@ -203,7 +201,3 @@ def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
     except (AlreadyAnnounced, OSError):
         tail_command = f"{ENV_PREFIX}BOOTSTRAP_SERVERS={bootstrap_servers} {tail_command}"
     return f"in a second terminal: {tail_command}"
-
-
-def _ignore_progress(_: str) -> None:
-    """Show no progress."""
