@@ -9,6 +9,7 @@ the binder is from the first sent decision to the last received outcome. There i
 outcomes are successes and every pod is on the node of its decision.
 """
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,18 +21,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks import cluster_rig, messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, read_cpu, run_duties, start_plane
+from benchmarks import messages
+from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, CpuMeter, run_duties, start_plane
 from benchmarks.figures import CheckFailed, Figure
 from benchmarks.rig import TIMEOUT_S, EncodedRecord, Receiver, Rig, start_rig, to_records
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.process import event_loop
+from connectors.process.wall_clock import now_ms
 from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.pods import PodRef
 from schemas.topics.partitions import partition_for
-from simulation.control_plane.cluster import create_pods, make_pod
+from simulation.control_plane.cluster import create, create_pods, make_pod
 from simulation.control_plane.server import ControlPlane
 from simulation.processes import LoadstreamProcess
 
@@ -49,10 +51,10 @@ class Binding(NamedTuple):
     """CPU time of each process."""
 
 
-def measure_bindings(name: str) -> Figure:
+def measure_bindings() -> Figure:
     """Return the median of the binder's bindings per second."""
     measured = run(PODS, ROUNDS)
-    return Figure(name, measured["per_s"], "1/s", measured)
+    return Figure(measured["per_s"], "1/s", measured)
 
 
 @cache
@@ -119,7 +121,7 @@ def _run_binder(
     outcomes: dict[str, str] = {}
     last_s = 0.0
     with Receiver(rig.settings, ["command-outcomes"], fetch_wait_ms=FETCH_WAIT_MS) as receiver:
-        before, bench_s, began = read_cpu(pids), time.process_time(), time.monotonic()
+        meter, began = CpuMeter(pids), time.monotonic()
         rig.sender.send(records)
         while len(outcomes) < len(records):
             for arrival in receiver.receive(0.2):
@@ -132,34 +134,26 @@ def _run_binder(
                 counts = f"received {len(outcomes)} of {len(records)} outcomes"
                 raise CheckFailed(f"{counts}; {binder.output()[-500:]}")
             binder.check()
-        after, bench_s = read_cpu(pids), time.process_time() - bench_s
+        cpu_s = meter.read()
     if any(result != "done" for result in outcomes.values()):
         raise CheckFailed(f"outcomes are {set(outcomes.values())}")
-    took = {name: after[name] - before[name] for name in pids}
-    return Binding(len(records) / (last_s - began), {**took, "bench": bench_s})
+    return Binding(len(records) / (last_s - began), cpu_s)
 
 
 def _run_bare(rig: Rig, plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> Binding:
     """Send the binder's requests from this process."""
-    pids = {"kafka": rig.broker_pid, **_list_servers(plane)}
-    before, bench_s = read_cpu(pids), time.process_time()
+    meter = CpuMeter({"kafka": rig.broker_pid, **_list_servers(plane)})
     took_s = event_loop.run(_send(plane, decisions))
-    after, bench_s = read_cpu(pids), time.process_time() - bench_s
-    took = {name: after[name] - before[name] for name in pids}
-    return Binding(len(decisions) / took_s, {**took, "bench": bench_s})
+    return Binding(len(decisions) / took_s, meter.read())
 
 
 async def _send(plane: ControlPlane, decisions: Sequence[PlacementDecision]) -> float:
     async with plane.api("loadstream-bind") as server:
-
-        async def bind(decision: PlacementDecision) -> None:
-            path = f"/api/v1/namespaces/{NAMESPACE}/pods/{decision.pod.name}/binding"
-            answer = await server.send("POST", path, body=_make_body(decision))
-            if not answer.ok:
-                raise answer.error()
-
         began = time.monotonic()
-        await cluster_rig.run_each(decisions, IN_FLIGHT_MAX, bind)
+        async with asyncio.TaskGroup() as tasks:
+            for decision in decisions:
+                path = f"/api/v1/namespaces/{NAMESPACE}/pods/{decision.pod.name}/binding"
+                tasks.create_task(create(server, path, [_make_body(decision)]))
         return time.monotonic() - began
 
 
@@ -193,7 +187,7 @@ def _make_decision(metadata: dict[str, Any], number: int) -> PlacementDecision:
             "pod": PodRef(namespace=NAMESPACE, name=metadata["name"], uid=metadata["uid"]),
             "outcome": "placed",
             "node": messages.node_name(number % NODES),
-            "decided_at_ms": messages.now_ms(),
+            "decided_at_ms": now_ms(),
             "nodes": NODES,
             "winner": _make_score(number % NODES),
             "runners_up": tuple(_make_score((number + n) % NODES) for n in (1, 2)),
@@ -229,12 +223,12 @@ async def _read_nodes(server: ApiServer) -> dict[str, tuple[str | None, str | No
 
 
 def _make_tick(partition: int) -> list[EncodedRecord]:
-    return to_records("clock", [ClockTick(partition=partition, now_ms=messages.now_ms())])
+    return to_records("clock", [ClockTick(partition=partition, now_ms=now_ms())])
 
 
 def _list_servers(plane: ControlPlane) -> dict[str, int | None]:
     return {"api_server": plane.api_server.pid, "etcd": plane.etcd.pid}
 
 
-BENCHMARKS = {"bindings_per_s": partial(measure_bindings, "bindings_per_s")}
+BENCHMARKS = {"bindings_per_s": measure_bindings}
 """All figures of this module, by name."""

@@ -5,11 +5,11 @@ they have other cores. etcd does not wait for its disk. The audit log is on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
 
 from benchmarks import messages
 from benchmarks.figures import CheckFailed
@@ -26,8 +26,6 @@ NAMESPACE = "bench"
 FETCH_WAIT_MS = 500
 _MODULE = Path(__file__).parents[1] / "tests/control_plane"
 _POLL_S = 0.25
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -58,7 +56,7 @@ def run_duties(
         yield processes
 
 
-def read_cpu(pids: dict[str, int | None]) -> dict[str, float]:
+def read_cpu(pids: Mapping[str, int | None]) -> dict[str, float]:
     """Return the CPU time of each process since its start. Raises CheckFailed if a process has ended."""
     gone = [name for name, pid in pids.items() if pid is None]
     if gone:
@@ -66,17 +64,17 @@ def read_cpu(pids: dict[str, int | None]) -> dict[str, float]:
     return {name: read_usage(pid).cpu_s for name, pid in pids.items() if pid is not None}
 
 
-async def run_each(items: Iterable[T], at_once: int, work: Callable[[T], Awaitable[Any]]) -> None:
-    """Call `work` with each item in order, at most `at_once` calls at a time."""
-    remaining = iter(items)
+class CpuMeter:
+    """Measures the CPU time of processes, and of this process as `bench`, since its creation."""
 
-    async def worker() -> None:
-        for item in remaining:
-            await work(item)
+    def __init__(self, pids: Mapping[str, int | None]) -> None:
+        self._pids = pids
+        self._before, self._bench_s = read_cpu(pids), time.process_time()
 
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(at_once):
-            tasks.create_task(worker())
+    def read(self) -> dict[str, float]:
+        """Return the CPU time of each process. Raises CheckFailed if a process has ended."""
+        used = {name: cpu_s - self._before[name] for name, cpu_s in read_cpu(self._pids).items()}
+        return {**used, "bench": time.process_time() - self._bench_s}
 
 
 async def _make_nodes(plane: ControlPlane, nodes: int) -> None:

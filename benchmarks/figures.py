@@ -14,20 +14,13 @@ class CheckFailed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    name: str
     value: float
     unit: str
     detail: dict[str, object] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        return json.dumps(
-            {
-                "name": self.name,
-                "value": round(self.value, 3),
-                "unit": self.unit,
-                "detail": self.detail,
-            }
-        )
+    def to_json(self, name: str) -> str:
+        value = round(self.value, 3)
+        return json.dumps({"name": name, "value": value, "unit": self.unit, "detail": self.detail})
 
 
 Benchmark = Callable[[], Figure]

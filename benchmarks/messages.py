@@ -1,10 +1,10 @@
 """Messages of the producers of one cluster, drawn from a seed."""
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
+from connectors.process.wall_clock import now_ms
 from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
 from schemas.messages.nodes import NodeState
@@ -68,14 +68,14 @@ def make_node_metric(number: int, random: np.random.Generator, updated_at_ms: in
 def make_running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
     for number in range(nodes):
         for index in range(pods_per_node):
-            pod = _make_pod(f"running-{number:05}-{index}", *_compute_size(number + index, KINDS))
+            pod = make_pod(f"running-{number:05}-{index}", *_compute_size(number + index, KINDS))
             bound = pod.model_copy(update={"node": node_name(number), "phase": "Running"})
             yield PodLifecycle(cluster=CLUSTER, event="bound", pod=bound)
 
 
 def make_request(number: int, kinds: int = KINDS) -> SchedulingRequest:
     """Return the request of a pod of kind `number` modulo `kinds`."""
-    pod = _make_pod(f"asking-{number}", *_compute_size(number, kinds))
+    pod = make_pod(f"asking-{number}", *_compute_size(number, kinds))
     return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
 
 
@@ -104,17 +104,14 @@ def make_usage_samples(nodes: int, rounds: int, pods: int) -> Iterator[NodeUsage
             )
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _compute_size(number: int, kinds: int) -> tuple[int, int]:
     """Return millicores and MiB of a kind."""
     further, size = divmod(number % kinds, 8)
     return 100 + 50 * size + further, 256 * (1 + size)
 
 
-def _make_pod(name: str, millicores: int, mebibytes: int) -> Pod:
+def make_pod(name: str, millicores: int, mebibytes: int) -> Pod:
+    """Return a burstable pod; pods with equal requests have the same kind."""
     return Pod(
         namespace="default",
         name=name,

@@ -14,9 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.figures import Benchmark, Figure, measure_median_us
-from benchmarks.messages import CLUSTER, make_node_metric, make_node_state
-from schemas.messages.pods import Container, Pod
+from benchmarks.figures import Benchmark, CheckFailed, Figure, measure_median_us
+from benchmarks.messages import CLUSTER, make_node_metric, make_node_state, make_pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position
@@ -54,21 +53,6 @@ def _make_cluster(variant: str, nodes: int) -> ClusterState:
         state.apply(metric, _make_position("node-metrics", number))
     state.inventory.update_index()
     return state
-
-
-def _make_pod(number: int, *, millicores: int = 500) -> Pod:
-    """Return a burstable pod; pods with equal requests have the same kind."""
-    return Pod(
-        namespace="default",
-        name=f"pod-{number}",
-        uid=f"uid-{number}",
-        containers=(
-            Container(
-                requests={"cpu": f"{millicores}m", "memory": "1024Mi"},
-                limits={"cpu": f"{2 * millicores}m", "memory": "2048Mi"},
-            ),
-        ),
-    )
 
 
 def _make_policy(variant: str) -> Policy:
@@ -114,31 +98,12 @@ _WARM_REPEATS = 2_000
 _KINDS = (64, 600)
 
 
-class WrongWinner(AssertionError):
-    """The ranking and the full scoring choose different nodes."""
-
-
-def list_benchmarks() -> dict[str, Benchmark]:
-    figures: dict[str, Benchmark] = {}
-    for case, measure in (("cold_us", _measure_cold), ("warm_us", _measure_warm)):
-        for variant, nodes in _VARIANTS:
-            name = f"placement_{case}.{variant}" if variant else f"placement_{case}"
-            figures[name] = partial(measure, name, variant, nodes)
-        name = f"placement_risk_{case}"
-        figures[name] = partial(measure, name, "risk", 5_000)
-    for kinds in _KINDS:
-        for base, variant in (("placement_warm_us", ""), ("placement_risk_warm_us", "risk")):
-            name = f"{base}.kinds_{kinds}"
-            figures[name] = partial(_measure_warm, name, variant, 5_000, kinds)
-    return figures
-
-
-def _measure_cold(name: str, variant: str, nodes: int) -> Figure:
+def _measure_cold(variant: str, nodes: int) -> Figure:
     state = _make_cluster(variant, nodes)
     placer = state.placement.placer
     # Each pod has a different CPU request, so each pod has a new kind.
     kinds = [
-        kind_of(_make_pod(number, millicores=100 + number))
+        kind_of(make_pod(f"pod-{number}", 100 + number, 1024))
         for number in range(_COLD_REPEATS + _COLD_WARMUP)
     ]
 
@@ -153,16 +118,16 @@ def _measure_cold(name: str, variant: str, nodes: int) -> Figure:
         "repeats": _COLD_REPEATS,
         "min_us": round(min_us, 2),
     }
-    return Figure(name, median_us, "us", detail)
+    return Figure(median_us, "us", detail)
 
 
-def _measure_warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
+def _measure_warm(variant: str, nodes: int, kinds: int = 1) -> Figure:
     state = _make_cluster(variant, nodes)
     inventory, placer = state.inventory, state.placement.placer
     random = np.random.default_rng(2)
     warmup = 50 + kinds
     pods = [
-        _make_pod(number, millicores=500 + number % kinds)
+        make_pod(f"pod-{number}", 500 + number % kinds, 1024)
         for number in range(_WARM_REPEATS + warmup)
     ]
     metrics = [
@@ -195,11 +160,11 @@ def _measure_warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure
         "kinds": kinds,
         "placed": sum(row is not None for row in chosen),
     }
-    return Figure(name, median_us, "us", detail)
+    return Figure(median_us, "us", detail)
 
 
 def _check(placer: Placer, kind: Kind) -> None:
-    """Score every node; raise WrongWinner unless the best node is that of the ranking."""
+    """Score every node; raise CheckFailed unless the best node is that of the ranking."""
     ranking = placer.rank(kind)
     ranked_row = ranking.find_best()
     filters = [(plugin, plugin.prepare(kind)) for plugin in placer.filters]
@@ -224,6 +189,23 @@ def _check(placer: Placer, kind: Kind) -> None:
     terms = () if ranked_row is None else ranking.list_scored(ranked_row, 0, ())[0][1]
     total = sum(term.score * term.weight for term in terms)
     if ranked_row != scored_row or (scored_row is not None and total != totals[scored_row]):
-        raise WrongWinner(
+        raise CheckFailed(
             f"chose row {ranked_row} with {total}, full scoring says row {scored_row}"
         )
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    **{
+        f"placement_{case}_us{variant and '.'}{variant}": partial(measure, variant, nodes)
+        for case, measure in (("cold", _measure_cold), ("warm", _measure_warm))
+        for variant, nodes in _VARIANTS
+    },
+    "placement_risk_cold_us": partial(_measure_cold, "risk", 5_000),
+    "placement_risk_warm_us": partial(_measure_warm, "risk", 5_000),
+    **{
+        f"{base}.kinds_{kinds}": partial(_measure_warm, variant, 5_000, kinds)
+        for kinds in _KINDS
+        for base, variant in (("placement_warm_us", ""), ("placement_risk_warm_us", "risk"))
+    },
+}
+"""All figures of this module, by name."""

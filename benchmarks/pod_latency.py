@@ -11,7 +11,7 @@ topics, and the CPU of each process. No kubelet runs: see `cluster_rig`.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, read_cpu, run_duties, start_plane
+from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, CpuMeter, run_duties, start_plane
 from benchmarks.figures import CheckFailed, Figure
 from benchmarks.rig import TIMEOUT_S, Receiver, start_rig, to_records
 from connectors.kubernetes.api.list_watch import Changed, ListWatch
@@ -45,10 +45,10 @@ _STEPS = ("scheduling-requests", "placement-decisions")
 Times = dict[str, float]
 
 
-def measure_latency(name: str, percentile: int) -> Figure:
+def measure_latency(percentile: int) -> Figure:
     """Return a percentile of the time from creation to binding. All percentiles share one run."""
     measured = run(NODES, PER_S, _SECONDS)
-    return Figure(name, measured[f"p{percentile}_ms"], "ms", measured)
+    return Figure(measured[f"p{percentile}_ms"], "ms", measured)
 
 
 @cache
@@ -75,10 +75,7 @@ def run(nodes: int, per_s: int, seconds: int) -> dict[str, Any]:
             Receiver(rig.settings, _STEPS, fetch_wait_ms=FETCH_WAIT_MS) as receiver,
             _ArrivalReader(receiver, steps),
         ):
-            read_process_cpu = partial(read_cpu, pids)
-            due, bound, shares = event_loop.run(
-                _create_all(plane, per_s, seconds, read_process_cpu)
-            )
+            due, bound, shares = event_loop.run(_create_all(plane, per_s, seconds, pids))
             _wait_until_read(due, steps)
         for process in processes.values():
             process.check()
@@ -141,7 +138,7 @@ def _wait_until_read(due: Times, steps: Mapping[str, Times]) -> None:
 
 
 async def _create_all(
-    plane: ControlPlane, per_s: int, seconds: int, read_process_cpu: Callable[[], dict[str, float]]
+    plane: ControlPlane, per_s: int, seconds: int, pids: Mapping[str, int | None]
 ) -> tuple[Times, Times, dict[str, float]]:
     """Create the pods; return due times, binding times, and cores of each process."""
     due: Times = {}
@@ -154,28 +151,21 @@ async def _create_all(
             )
             await _wait_until_bound(_WARMUP_PODS, bound, watching)
             bound.clear()
-            before, bench_s, began_s = read_process_cpu(), time.process_time(), time.monotonic()
+            meter, began_s = CpuMeter(pids), time.monotonic()
             async with asyncio.TaskGroup() as tasks:
                 for number in range(per_s * seconds):
                     name, at_s = f"paced-{number}", began_s + number / per_s
                     await asyncio.sleep(max(0.0, at_s - time.monotonic()))
                     due[name] = at_s
-                    tasks.create_task(_create(server, name))
+                    tasks.create_task(create_pods(server, NAMESPACE, [make_pod(name)]))
             await _wait_until_bound(len(due), bound, watching)
             took_s = time.monotonic() - began_s
-            after, bench_s = read_process_cpu(), time.process_time() - bench_s
+            cpu_s = meter.read()
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
-    shares = {name: round((after[name] - before[name]) / took_s, 3) for name in before}
-    return due, bound, {**shares, "bench": round(bench_s / took_s, 3)}
-
-
-async def _create(server: ApiServer, name: str) -> None:
-    answer = await server.send("POST", _PODS, body=make_pod(name))
-    if not answer.ok:
-        raise answer.error()
+    return due, bound, {name: round(used_s / took_s, 3) for name, used_s in cpu_s.items()}
 
 
 async def _watch(server: ApiServer, bound: Times) -> None:
@@ -198,9 +188,7 @@ async def _wait_until_bound(count: int, bound: Times, watching: asyncio.Task[Non
 
 
 BENCHMARKS = {
-    f"pod_bound_latency_p{percentile}_ms": partial(
-        measure_latency, f"pod_bound_latency_p{percentile}_ms", percentile
-    )
+    f"pod_bound_latency_p{percentile}_ms": partial(measure_latency, percentile)
     for percentile in (50, 99)
 }
 """All figures of this module, by name."""

@@ -15,7 +15,8 @@ from time import process_time_ns
 
 import numpy as np
 
-from benchmarks.figures import Benchmark, Figure, measure_median_us
+from benchmarks.figures import Benchmark, CheckFailed, Figure, measure_median_us
+from benchmarks.messages import CLUSTER, node_name
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod
@@ -30,7 +31,6 @@ from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Gate, RoundRules
 from streams.rebalance.outcome import RoundOutcome
 
-_CLUSTER = "bench"
 _NOW_MS = 1_800_000_000_000
 _PODS = 30
 _KINDS = 8
@@ -70,21 +70,7 @@ def _make_rules(policy: Policy, nodes: int) -> RoundRules:
     return RoundRules((), lambda _: None, lambda _: refused, check_limits, lambda _: None)
 
 
-class InvalidPlan(AssertionError):
-    """The plan moves a target above its high threshold."""
-
-
-def list_benchmarks() -> dict[str, Benchmark]:
-    figures: dict[str, Benchmark] = {}
-    for node_fit in (False, True):
-        base = "rebalance_round_ms" + (".nodefit" if node_fit else "")
-        for name, variant in _VARIANTS.items():
-            full_name = f"{base}.{name}" if name else base
-            figures[full_name] = partial(_measure_round, full_name, variant, node_fit)
-    return figures
-
-
-def _measure_round(name: str, variant: _Variant, node_fit: bool) -> Figure:
+def _measure_round(variant: _Variant, node_fit: bool) -> Figure:
     policy = Policy.model_validate(
         {
             "rebalance": {
@@ -97,7 +83,7 @@ def _measure_round(name: str, variant: _Variant, node_fit: bool) -> Figure:
         }
     )
     inventory = _make_inventory(variant, policy)
-    balancer = Balancer(_CLUSTER, inventory, Exclusions(MoveHistory(_CLUSTER, policy), inventory))
+    balancer = Balancer(CLUSTER, inventory, Exclusions(MoveHistory(CLUSTER, policy), inventory))
     packed, _ = measure_median_us(lambda _: balancer.refresh(), 1, warmup=0)
     outcomes: list[RoundOutcome] = []
 
@@ -121,7 +107,7 @@ def _measure_round(name: str, variant: _Variant, node_fit: bool) -> Figure:
         "cpu_ms": round(median(spent) / 1e6, 2),
         "packing_us_per_node": round(packed / variant.nodes, 1),
     }
-    return Figure(name, median_us / 1000, "ms", detail)
+    return Figure(median_us / 1000, "ms", detail)
 
 
 def _make_inventory(variant: _Variant, policy: Policy) -> Inventory:
@@ -132,10 +118,10 @@ def _make_inventory(variant: _Variant, policy: Policy) -> Inventory:
     templates = [(kind.pod, kind) for kind in map(kind_of, kinds)]
     hot_every = 100 // variant.hot_percent if variant.hot_percent else 0
     for number in range(variant.nodes):
-        name = f"node-{number:05}"
+        name = node_name(number)
         inventory.apply_node(
             NodeState(
-                cluster=_CLUSTER,
+                cluster=CLUSTER,
                 node=name,
                 event="added",
                 allocatable={"cpu": str(_CORES), "memory": str(_MEMORY), "pods": "110"},
@@ -157,7 +143,7 @@ def _make_inventory(variant: _Variant, policy: Policy) -> Inventory:
             metrics.append(PodMetric(namespace="default", name=uid, usage=usage))
         inventory.apply_metric(
             NodeMetric(
-                cluster=_CLUSTER,
+                cluster=CLUSTER,
                 node=name,
                 updated_at_ms=_NOW_MS,
                 usage={},
@@ -183,11 +169,11 @@ def _make_pod(kind: int) -> Pod:
 
 
 def _check(outcome: RoundOutcome, inventory: Inventory) -> None:
-    """Raise InvalidPlan if the plan moves a target above a high threshold."""
+    """Raise CheckFailed if the plan moves a target above a high threshold."""
     added: dict[str, dict[str, int]] = {}
     for move in outcome.moves:
         if move.target is None:
-            raise InvalidPlan(f"the move of {move.held.pod.name} has no target")
+            raise CheckFailed(f"the move of {move.held.pod.name} has no target")
         added_usage = added.setdefault(move.target, dict.fromkeys(_HIGH, 0))
         for resource in _HIGH:
             added_usage[resource] += move.usage[resource]
@@ -198,4 +184,12 @@ def _check(outcome: RoundOutcome, inventory: Inventory) -> None:
         for resource, high in _HIGH.items():
             used = sum(pod.usage[resource] for pod in metric.pods) + amounts[resource]
             if used > int(high * 0.01 * capacity[resource]):
-                raise InvalidPlan(f"{name} would use {used} of {capacity[resource]} {resource}")
+                raise CheckFailed(f"{name} would use {used} of {capacity[resource]} {resource}")
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    f"rebalance_round_ms{suffix}{name and '.'}{name}": partial(_measure_round, variant, node_fit)
+    for suffix, node_fit in (("", False), (".nodefit", True))
+    for name, variant in _VARIANTS.items()
+}
+"""All figures of this module, by name."""

@@ -68,13 +68,11 @@ class Sender:
 
     def enqueue(self, record: EncodedRecord) -> None:
         """Queue a record; the client sends queued records within milliseconds."""
-        key, partition, at_ms = (
-            record.target.key,
-            record.target.partition,
-            record.target.timestamp_ms,
+        topic, value, target = record
+        where = {} if target.partition is None else {"partition": target.partition}
+        self._producer.produce(
+            topic, value, target.key, timestamp=target.timestamp_ms or 0, **where
         )
-        where = {} if partition is None else {"partition": partition}
-        self._producer.produce(record.topic, record.value, key, timestamp=at_ms or 0, **where)
 
     def send(self, records: Sequence[EncodedRecord]) -> float:
         """Send all records; return the number of acknowledged records per second."""
@@ -247,14 +245,10 @@ class Rig:
                     f"applied offsets {applied}; expected {counts}; {worker.describe_log()}"
                 )
 
-    def read_values(self, topics: Iterable[str]) -> Iterator[bytes]:
-        """Yield all current values of topics, partition by partition."""
-        with Receiver(self.settings, list(topics), from_beginning=True) as receiver:
-            yield from (arrival.value for arrival in receiver.receive_all())
-
-    def count_bytes(self, topics: Iterable[str]) -> int:
+    def count_bytes(self, topics: Sequence[str]) -> int:
         """Return the uncompressed size of all current values of topics."""
-        return sum(map(len, self.read_values(topics)))
+        with Receiver(self.settings, topics, from_beginning=True) as receiver:
+            return sum(len(arrival.value) for arrival in receiver.receive_all())
 
 
 def receive(

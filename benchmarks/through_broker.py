@@ -89,10 +89,10 @@ def measure_samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]
     return measured
 
 
-def _make_figure(name: str, key: str, unit: str, measure: Callable[[], dict[str, Any]]) -> Figure:
+def _make_figure(key: str, unit: str, measure: Callable[[], dict[str, Any]]) -> Figure:
     """Return one figure of a run. Figures with the same `measure` share one run."""
     measured = measure()
-    return Figure(name, measured[key], unit, measured)
+    return Figure(measured[key], unit, measured)
 
 
 def _count_journal_bytes(rig: Rig) -> int:
@@ -178,12 +178,6 @@ _STEP_S = 0.002
 _WARMUP_S = 3
 
 
-def measure_latency(name: str, kind: BrokerKind, per_s: int, percentile: int) -> Figure:
-    """Return a percentile of the time from request to decision. All percentiles share one run."""
-    measured = _measure_latency(kind, per_s)
-    return Figure(name, measured[f"p{percentile}_ms"], "ms", measured)
-
-
 @cache
 def _measure_latency(kind: BrokerKind, per_s: int) -> dict[str, Any]:
     with start_rig(kind) as rig, rig.run_worker("cluster") as worker:
@@ -242,12 +236,6 @@ _VARIANTS: tuple[tuple[str, BrokerKind, int], ...] = (
 _PODS_PER_NODE = 30
 
 
-def measure_recovery(name: str, key: str, unit: str) -> Figure:
-    """Return a figure of the recovery: time to the first decision, or memory of the new worker."""
-    measured = _measure_recovery()
-    return Figure(name, measured[key], unit, measured)
-
-
 @cache
 def _measure_recovery() -> dict[str, Any]:
     with start_rig("kafka") as rig:
@@ -283,18 +271,18 @@ def _measure_recovery() -> dict[str, Any]:
 #: All figures of this module, by name.
 BENCHMARKS = {
     **{
-        f"{base}{variant}": partial(_make_figure, f"{base}{variant}", key, unit, measure)
+        f"{base}{variant}": partial(_make_figure, key, unit, measure)
         for base, key, unit, runs in _FIGURES
         for variant, measure in runs.items()
         if unit != "B" or variant != ".embedded"
     },
     **{
         f"decision_latency_p{percentile}_ms{variant}": partial(
-            measure_latency, f"decision_latency_p{percentile}_ms{variant}", kind, per_s, percentile
+            _make_figure, f"p{percentile}_ms", "ms", partial(_measure_latency, kind, per_s)
         )
         for variant, kind, per_s in _VARIANTS
         for percentile in (50, 99)
     },
-    "recovery_s": partial(measure_recovery, "recovery_s", "seconds", "s"),
-    "worker_rss_mib": partial(measure_recovery, "worker_rss_mib", "rss_mib", "MiB"),
+    "recovery_s": partial(_make_figure, "seconds", "s", _measure_recovery),
+    "worker_rss_mib": partial(_make_figure, "rss_mib", "MiB", _measure_recovery),
 }

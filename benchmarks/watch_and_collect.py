@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 
 from benchmarks import messages
-from benchmarks.cluster_rig import FETCH_WAIT_MS, read_cpu
+from benchmarks.cluster_rig import FETCH_WAIT_MS, CpuMeter
 from benchmarks.figures import CheckFailed, Figure
 from benchmarks.rig import TIMEOUT_S, Receiver, Rig, read_usage, start_rig
 from connectors.process.child_process import Guard
@@ -147,7 +147,7 @@ def measure_collecting(
             pids |= {name: process.pid for name, process in processes.items()}
             pids |= {"kafka": fake_rig.rig.broker_pid, "played_cluster": fake_rig.fake_cluster_pid}
             _wait_until_measured(receiver, nodes, processes["collect"])
-            before, began_s = read_cpu(pids), time.monotonic()
+            meter, began_s = CpuMeter(pids), time.monotonic()
             samples = pods = 0
             measured: Counter[str] = Counter()
             while time.monotonic() < began_s + seconds:
@@ -156,12 +156,12 @@ def measure_collecting(
                     measured[sample["node"]] += 1
                     samples, pods = samples + 1, pods + len(sample["pods"])
             took_s = time.monotonic() - began_s
-            after = read_cpu(pids)
+            cpu_s = meter.read()
     if len(measured) < nodes or pods < samples * pods_per_node:
         raise CheckFailed(
             f"{len(measured)} of {nodes} nodes measured, {pods} pods in {samples} samples"
         )
-    cores = {name: round((after[name] - before[name]) / took_s, 3) for name in pids}
+    cores = {name: round(used_s / took_s, 3) for name, used_s in cpu_s.items()}
     ours = {name: cores[name] for name in (*processes, *(["worker"] if with_others else []))}
     return {
         "nodes": nodes,
@@ -169,7 +169,7 @@ def measure_collecting(
         "interval": interval,
         "seconds": round(took_s, 1),
         "nodes_per_s": round(samples / took_s, 1),
-        "cpu_us_per_node": round(1e6 * (after["collect"] - before["collect"]) / samples),
+        "cpu_us_per_node": round(1e6 * cpu_s["collect"] / samples),
         "cpu_cores": cores,
         "cpu_cores_of_loadstream": round(sum(ours.values()), 3),
     }
@@ -189,24 +189,24 @@ def _wait_until_measured(receiver: Receiver, nodes: int, collect: LoadstreamProc
             )
 
 
-def _measure_watch_list(name: str) -> Figure:
+def _measure_watch_list() -> Figure:
     measured = measure_listing(5_000, 30)
-    return Figure(name, measured["pods_per_s"], "1/s", measured)
+    return Figure(measured["pods_per_s"], "1/s", measured)
 
 
-def _measure_collect_rate(name: str) -> Figure:
+def _measure_collect_rate() -> Figure:
     measured = measure_collecting(1_000, 30, "1s", 20, with_others=False)
-    return Figure(name, measured["nodes_per_s"], "1/s", measured)
+    return Figure(measured["nodes_per_s"], "1/s", measured)
 
 
-def _measure_collect_cpu(name: str) -> Figure:
+def _measure_collect_cpu() -> Figure:
     measured = measure_collecting(1_000, 30, "10s", 40, with_others=True)
-    return Figure(name, measured["cpu_cores"]["collect"], "cores", measured)
+    return Figure(measured["cpu_cores"]["collect"], "cores", measured)
 
 
 BENCHMARKS = {
-    "watch_list_pods_per_s": partial(_measure_watch_list, "watch_list_pods_per_s"),
-    "collect_nodes_per_s": partial(_measure_collect_rate, "collect_nodes_per_s"),
-    "collect_cpu_cores": partial(_measure_collect_cpu, "collect_cpu_cores"),
+    "watch_list_pods_per_s": _measure_watch_list,
+    "collect_nodes_per_s": _measure_collect_rate,
+    "collect_cpu_cores": _measure_collect_cpu,
 }
 """All figures of this module, by name."""

@@ -189,17 +189,10 @@ def build_moving_policy() -> str:
 # --- lists and samples --------------------------------------------------------------------------------
 
 
-def measure_list_end_pods(world: DenseCluster) -> float:
-    """End a full list without pods: the stage removes all pods in some ticks."""
-    world.apply(world.make_record("pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="1")))
-    end = world.make_record("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="1"))
-    return world.measure_ms([end, *(world.make_tick(1) for _ in range(3))])
-
-
-def measure_list_end_nodes(world: DenseCluster) -> float:
-    """End a full list without nodes: the stage removes all nodes in some ticks."""
-    world.apply(world.make_record("node-state", ListBegin(cluster=CLUSTER, list_id="1")))
-    end = world.make_record("node-state", ListEnd(cluster=CLUSTER, list_id="1"))
+def measure_list_end(topic: str, world: DenseCluster) -> float:
+    """End a full list without objects: the stage removes all objects in some ticks."""
+    world.apply(world.make_record(topic, ListBegin(cluster=CLUSTER, list_id="1")))
+    end = world.make_record(topic, ListEnd(cluster=CLUSTER, list_id="1"))
     return world.measure_ms([end, *(world.make_tick(1) for _ in range(3))])
 
 
@@ -229,58 +222,57 @@ def measure_usage_sample() -> float:
     return measure_longest_ms(stage, [sample(offset) for offset in range(7_000, 8_000)])
 
 
-_AIM_MS, _RARE_AIM_MS = 250, 3_000
-_RARE = ("policy_estimates", "policy_risk", "list_end_pods", "list_end_nodes")
-
-
-def list_benchmarks() -> dict[str, Benchmark]:
-    sizes: tuple[tuple[int, bool], ...] = ((PODS_PER_NODE, False), (0, False), (0, True))
-    busy, empty, wide = (partial(_build_cluster, *size) for size in sizes)
-    kinds: dict[str, tuple[Callable[[], DenseCluster] | None, Callable[..., float]]] = {
-        "request_affinity": (wide, measure_affinity),
-        "request_resources": (wide, measure_resources),
-        "request_ports": (empty, measure_ports),
-        "request_tolerations": (empty, measure_tolerations),
-        "metric_pods": (busy, measure_metric),
-        "node_added": (busy, measure_node_added),
-        "outcome": (busy, measure_outcome),
-        "policy_values": (busy, partial(measure_policy, build_values_policy())),
-        "policy_moving": (busy, partial(measure_policy, build_moving_policy())),
-        "policy_thresholds": (busy, partial(measure_policy, THRESHOLDS)),
-        "policy_estimates": (busy, partial(measure_policy, ESTIMATES)),
-        "policy_risk": (busy, measure_policy_risk),
-        "tick_waiting_kinds": (busy, ticks.measure_waiting_kinds),
-        "tick_policy_waiting_kinds": (busy, ticks.measure_policy_waiting_kinds),
-        "tick_waiting_placed": (busy, ticks.measure_waiting_placed),
-        "tick_expiries": (busy, ticks.measure_expiries),
-        "tick_round": (busy, ticks.measure_round),
-        "tick_round_unpacked": (busy, ticks.measure_round_unpacked),
-        "tick_round_budgets": (busy, ticks.measure_round_budgets),
-        "tick_round_hot": (busy, ticks.measure_round_hot),
-        "tick_migrations_wait": (busy, ticks.measure_migrations_wait),
-        "tick_migrations_end": (busy, ticks.measure_migrations_end),
-        "drain": (busy, ticks.measure_drain),
-        "list_end_pods": (busy, measure_list_end_pods),
-        "list_end_nodes": (busy, measure_list_end_nodes),
-        "usage_sample": (None, measure_usage_sample),
-    }
-    return {
-        f"worst_record_ms.{kind}": partial(_make_figure, f"worst_record_ms.{kind}", *functions)
-        for kind, functions in kinds.items()
-    }
-
-
 @lru_cache(maxsize=2)
-def _build_cluster(pods: int, wide: bool) -> DenseCluster:
+def _build_cluster(pods: int, *, wide: bool) -> DenseCluster:
     """Return a cluster. Building takes long, so benchmarks share a cluster and change a fork."""
     world = DenseCluster(pods=pods, wide=wide)
     gc.freeze()
     return world
 
 
-def _make_figure(
-    name: str, world: Callable[[], DenseCluster] | None, measure: Callable[..., float]
-) -> Figure:
-    value = run_in_copy(measure if world is None else partial(measure, world()))
-    aim_ms = _RARE_AIM_MS if name.rpartition(".")[2] in _RARE else _AIM_MS
-    return Figure(name, value, "ms", {"nodes": NODES, "aim_ms": aim_ms, "clock": "cpu"})
+_AIM_MS, _RARE_AIM_MS = 250, 3_000
+_RARE = ("policy_estimates", "policy_risk", "list_end_pods", "list_end_nodes")
+_busy = partial(_build_cluster, PODS_PER_NODE, wide=False)
+_empty = partial(_build_cluster, 0, wide=False)
+_wide = partial(_build_cluster, 0, wide=True)
+_KINDS: dict[str, tuple[Callable[[], DenseCluster] | None, Callable[..., float]]] = {
+    "request_affinity": (_wide, measure_affinity),
+    "request_resources": (_wide, measure_resources),
+    "request_ports": (_empty, measure_ports),
+    "request_tolerations": (_empty, measure_tolerations),
+    "metric_pods": (_busy, measure_metric),
+    "node_added": (_busy, measure_node_added),
+    "outcome": (_busy, measure_outcome),
+    "policy_values": (_busy, partial(measure_policy, build_values_policy())),
+    "policy_moving": (_busy, partial(measure_policy, build_moving_policy())),
+    "policy_thresholds": (_busy, partial(measure_policy, THRESHOLDS)),
+    "policy_estimates": (_busy, partial(measure_policy, ESTIMATES)),
+    "policy_risk": (_busy, measure_policy_risk),
+    "tick_waiting_kinds": (_busy, ticks.measure_waiting_kinds),
+    "tick_policy_waiting_kinds": (_busy, ticks.measure_policy_waiting_kinds),
+    "tick_waiting_placed": (_busy, ticks.measure_waiting_placed),
+    "tick_expiries": (_busy, ticks.measure_expiries),
+    "tick_round": (_busy, ticks.measure_round),
+    "tick_round_unpacked": (_busy, ticks.measure_round_unpacked),
+    "tick_round_budgets": (_busy, ticks.measure_round_budgets),
+    "tick_round_hot": (_busy, ticks.measure_round_hot),
+    "tick_migrations_wait": (_busy, ticks.measure_migrations_wait),
+    "tick_migrations_end": (_busy, ticks.measure_migrations_end),
+    "drain": (_busy, ticks.measure_drain),
+    "list_end_pods": (_busy, partial(measure_list_end, "pod-lifecycle")),
+    "list_end_nodes": (_busy, partial(measure_list_end, "node-state")),
+    "usage_sample": (None, measure_usage_sample),
+}
+
+
+def _make_figure(kind: str) -> Figure:
+    build_cluster, measure = _KINDS[kind]
+    value = run_in_copy(measure if build_cluster is None else partial(measure, build_cluster()))
+    aim_ms = _RARE_AIM_MS if kind in _RARE else _AIM_MS
+    return Figure(value, "ms", {"nodes": NODES, "aim_ms": aim_ms, "clock": "cpu"})
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    f"worst_record_ms.{kind}": partial(_make_figure, kind) for kind in _KINDS
+}
+"""All figures of this module, by name."""

@@ -19,11 +19,13 @@ import hashlib
 import json
 import lzma
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 from schemas.base.message import Message
 from schemas.messages.commands import EvictionCommand
@@ -55,16 +57,11 @@ class DecisionDigest:
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
-        self.placements = 0
-        self.evictions = 0
+        self.counts: Counter[str] = Counter()
 
-    def add_placement(self, pod: str, node: str, at_ms: int) -> None:
-        self.placements += 1
-        self._digest.update(f"place {pod} {node} {at_ms}\n".encode())
-
-    def add_eviction(self, pod: str, node: str, at_ms: int) -> None:
-        self.evictions += 1
-        self._digest.update(f"evict {pod} {node} {at_ms}\n".encode())
+    def add(self, action: Literal["place", "evict"], pod: str, node: str, at_ms: int) -> None:
+        self.counts[action] += 1
+        self._digest.update(f"{action} {pod} {node} {at_ms}\n".encode())
 
     def add_outputs(self, outputs: Iterable[tuple[str, bytes]]) -> None:
         """Add the decisions among outputs of the stages, which are topics and values."""
@@ -73,14 +70,14 @@ class DecisionDigest:
                 continue
             message = decode(topic, value)
             if isinstance(message, EvictionCommand):
-                self.add_eviction(message.pod.uid, message.node, message.decided_at_ms)
+                self.add("evict", message.pod.uid, message.node, message.decided_at_ms)
             elif isinstance(message, PlacementDecision) and message.node is not None:
-                self.add_placement(message.pod.uid, message.node, message.decided_at_ms)
+                self.add("place", message.pod.uid, message.node, message.decided_at_ms)
 
     def summarize(self) -> str:
         return (
-            f"{self._digest.hexdigest()[:16]} {self.placements} placements "
-            f"{self.evictions} evictions"
+            f"{self._digest.hexdigest()[:16]} {self.counts['place']} placements "
+            f"{self.counts['evict']} evictions"
         )
 
 
@@ -107,7 +104,7 @@ class _BindingObserver(Observer):
 
     def on_pod_event(self, event: PodEvent) -> None:
         if event.event == "bound" and event.pod.node is not None:
-            self._digest.add_placement(event.pod.uid, event.pod.node, event.at_ms)
+            self._digest.add("place", event.pod.uid, event.pod.node, event.at_ms)
 
 
 def main(arguments: list[str]) -> int:
@@ -192,9 +189,9 @@ def read_inputs() -> Iterator[list[ProducedRecord]]:
 def record_inputs() -> None:
     """Run the default policy with a drain and a pause, and write the inputs of the stages."""
     batches: list[list[ProducedRecord]] = []
-    make_stages = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
+    stages = _ObservedStages(lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()
-    contender = StageContender("recorded", policy, make_stages)
+    contender = StageContender("recorded", policy, stages)
     world = World(draw_scenario(RECORDED, 7, model_traces()))
     messages_by_time = _make_operator_messages(policy, world.scenario.machines[3].name)
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.cli.arguments import Json
+from loadstream.cli.arguments import Json, describe_error, make_directory
 from loadstream.cli.command import as_messages, command
-from simulation.closed_loop.parameters import SCENARIOS, Parameters
+from simulation.closed_loop.named_scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from simulation.closed_loop.comparison import Comparison
+    from simulation.closed_loop.parameters import Parameters
     from simulation.closed_loop.traces import Traces
 
 #: Most seeds of one command.
@@ -125,8 +126,7 @@ def closed_loop(
 
     from simulation.closed_loop.comparison import compare
     from simulation.closed_loop.contenders import (
-        InvalidPolicy,
-        UnknownContender,
+        InvalidContender,
         list_contenders,
         make_factories,
     )
@@ -138,12 +138,14 @@ def closed_loop(
 
     if report is not None:
         _check_report(report)
+    if keep is not None:
+        make_directory(keep, "--keep")
     parameters = _list_parameters(scenario, nodes, hours, load, setting or [])
     seed_numbers = _parse_seeds(seeds)
     names = list_contenders() if contenders == "all" else list(filter(None, contenders.split(",")))
     system = any(run_parameters.system_share for run_parameters in parameters)
     wrong_inputs = (
-        UnknownContender, UnreadableRun, TraceError, InvalidPolicy, ImpossibleScenario, OSError,
+        InvalidContender, UnreadableRun, TraceError, ImpossibleScenario, OSError,
     )  # fmt: skip
     with as_messages(RunDied), as_messages(*wrong_inputs, code=2):
         factories = make_factories(names, policy or [])
@@ -172,20 +174,22 @@ def closed_loop(
 
 def _list_parameters(
     scenarios: str, nodes: int, hours: float, loads: str | None, settings: list[str]
-) -> list[Parameters]:
+) -> "list[Parameters]":
     """Return the parameters of each scenario and load."""
-    all_parameters = []
+    from pydantic import TypeAdapter, ValidationError
+
+    from simulation.closed_loop.parameters import Parameters
+
+    changed = _parse_settings(settings)
+    adapter, all_parameters = TypeAdapter(Parameters), []
     for name in _parse_names(scenarios, SCENARIOS, "--scenario"):
         default_loads, values = SCENARIOS[name]
         for percent in _parse_loads(loads) if loads is not None else default_loads:
-            parameters = Parameters(
-                scenario=name, nodes=nodes, hours=hours, load=percent / 100, **values
-            )
-            parameters = _apply_settings(parameters, settings)
-            problem = parameters.find_problem()
-            if problem is not None:
-                raise typer.BadParameter(problem)
-            all_parameters.append(parameters)
+            fixed = {"scenario": name, "nodes": nodes, "hours": hours, "load": percent / 100}
+            try:
+                all_parameters.append(adapter.validate_python({**values, **fixed, **changed}))
+            except ValidationError as error:
+                raise typer.BadParameter(describe_error(error, adapter)) from None
     return all_parameters
 
 
@@ -271,32 +275,19 @@ def _parse_seeds(text: str) -> list[int]:
     )
 
 
-def _apply_settings(parameters: Parameters, settings: list[str]) -> Parameters:
-    """Return parameters with the values of `--set`."""
-    from dataclasses import replace
-    from typing import get_origin, get_type_hints
+def _parse_settings(settings: list[str]) -> dict[str, Any]:
+    """Return the values of `--set` by parameter, as text or as a list of texts."""
+    from dataclasses import fields
 
-    from pydantic import TypeAdapter, ValidationError
+    from simulation.closed_loop.parameters import Parameters
 
-    types = get_type_hints(type(parameters))
-    changed: dict[str, Any] = {}
+    settable = [field.name for field in fields(Parameters) if field.name not in _OPTIONS]
+    values: dict[str, Any] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
-        if name in _OPTIONS:
+        if name not in settable:
             raise typer.BadParameter(
-                f"found {name!r}, which has an option of its own; expected --{name}",
-                param_hint="--set",
+                f"found {name!r}; expected one of {', '.join(settable)}", param_hint="--set"
             )
-        if name not in types:
-            settable = ", ".join(name for name in types if name not in _OPTIONS)
-            raise typer.BadParameter(
-                f"found {name!r}; expected one of {settable}", param_hint="--set"
-            )
-        value = text.split(",") if get_origin(types[name]) is tuple else text
-        try:
-            changed[name] = TypeAdapter(types[name]).validate_python(value)
-        except ValidationError as error:
-            raise typer.BadParameter(
-                f"{name}: found {text!r}. {error.errors()[0]['msg']}", param_hint="--set"
-            ) from None
-    return replace(parameters, **changed)
+        values[name] = text.split(",") if "," in text else text
+    return values

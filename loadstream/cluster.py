@@ -94,40 +94,33 @@ def why_not(
         raise typer.Exit(NOTHING_FOUND)
 
 
-@command(app, 'cluster pause prod-eu-1 --reason "incident 4711"')
-def pause(
+@command(
+    app,
+    "cluster resume prod-eu-1",
+    name="resume",
+    text="Resume a paused cluster, or retry one that was set apart after internal errors.",
+)
+@command(
+    app,
+    'cluster pause prod-eu-1 --reason "incident 4711"',
+    name="pause",
+    text="Stop all placements and evictions of a cluster; pending pods wait. The policy stays the same.",
+)
+def switch(
+    context: typer.Context,
     cluster: Cluster,
     reason: Reason = "",
     by: By = "",
     wait: Wait = False,
     new: New = False,
     json: Json = False,
-) -> None:
-    """Stop all placements and evictions of a cluster; pending pods wait. The policy stays the same."""
-    _switch(cluster, paused=True, reason=reason, by=by, wait=wait, new=new, json=json)
-
-
-@command(app, "cluster resume prod-eu-1")
-def resume(
-    cluster: Cluster,
-    reason: Reason = "",
-    by: By = "",
-    wait: Wait = False,
-    new: New = False,
-    json: Json = False,
-) -> None:
-    """Resume a paused cluster, or retry one that was set apart after internal errors."""
-    _switch(cluster, paused=False, reason=reason, by=by, wait=wait, new=new, json=json)
-
-
-def _switch(
-    cluster: str, *, paused: bool, reason: str, by: str, wait: bool, new: bool, json: bool
 ) -> None:
     """Write the newest document again, paused or running.
 
     Nothing is written if the cluster already has this state. An exception is a cluster that was set apart:
     any new record brings it back.
     """
+    paused = context.info_name == "pause"
     state = "paused" if paused else "running"
     with as_messages():
         connection = connect_as_configured()

@@ -13,7 +13,7 @@ import typer
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, make_directory
 from loadstream.cli.command import as_messages, command
-from simulation.closed_loop.parameters import SCENARIOS
+from simulation.closed_loop.named_scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from simulation.demo.runner import DemoResult
@@ -92,7 +92,7 @@ def demo(
         make_directory(output, "--output")
         traces = model_traces() if trace is None else read_traces(trace)[0]
         parameters = choose_parameters(scenario, nodes, hours)
-        result = run(parameters, seed, traces, output, display, display.print)
+        result = run(parameters, seed, traces, output, display)
         document = {"decisions_sha256": result.digest, **result.comparison.document()}
         if json:
             print_json(document)

@@ -76,7 +76,7 @@ def simulate(
         with terminable(), LiveStages(connection, cluster) as stages:
             while True:
                 scenario = _draw(cluster, nodes, seed, churn, period)
-                _run(scenario, StageContender(_POLICY_REASON, policy, lambda: stages))
+                _run(scenario, StageContender(_POLICY_REASON, policy, stages))
                 policy, seed = None, seed + 1
 
 

@@ -14,7 +14,6 @@ from connectors.process.child_process import ChildProcess
 from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 
 _COMMAND = [sys.executable, "-m", "loadstream"]
-_LOG_LINES = 15
 #: A process that does not end within this time is killed.
 _STOP_TIMEOUT_S = 20.0
 
@@ -50,10 +49,6 @@ class LoadstreamProcess(ChildProcess):
         """Raise ProcessDied if the process has ended by itself."""
         if self.launched and self.pid is None:
             raise ProcessDied(f"{self.name} has ended by itself; {self.describe_log()}")
-
-    def describe_log(self) -> str:
-        lines = self.output().splitlines()[-_LOG_LINES:]
-        return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
 
 
 def make_environment(kafka: KafkaSettings) -> dict[str, str]:

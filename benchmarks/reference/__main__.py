@@ -9,7 +9,6 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -41,8 +40,7 @@ from schemas.policy.sections.plugins import BUILT_IN
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import TABLES
 from schemas.topics.catalog import PARTITIONS_DEFAULT, TOPICS, Topic
-from simulation.closed_loop import rules
-from simulation.closed_loop.contenders import POLICIES, list_contenders
+from simulation.closed_loop.contenders import POLICIES, RULES, list_contenders
 from simulation.closed_loop.parameters import Parameters
 from streams.worker.report.metrics import Metrics
 from streams.worker.report.observer import Gauges
@@ -300,8 +298,7 @@ def _describe_contender(name: str) -> str:
         lines = policy.read_text(encoding="utf-8").splitlines()
         comment = takewhile(lambda line: line.startswith("#"), lines)
         return " ".join(line.lstrip("# ") for line in comment)
-    module = import_module(f"{rules.__name__}.{name.replace('-', '_')}")
-    return inspect.cleandoc(module.__doc__ or "").splitlines()[0]
+    return (inspect.getdoc(inspect.getmodule(RULES[name])) or "").splitlines()[0]
 
 
 def _format_topic(topic: Topic) -> str:

@@ -1,18 +1,7 @@
-"""The Java process of one broker, and its formatted storage, which is cached.
+"""The Java process of one broker, and its formatted storage."""
 
-Kafka's tool writes two files: `meta.properties` identifies the storage, `bootstrap.checkpoint` has the
-first metadata records, the versions of features. The checkpoint depends only on the jars. So the tool,
-a JVM that takes more than a second of CPU, runs only once. A checkpoint with initial SCRAM users is
-not cached.
-"""
-
-import base64
-import os
-import secrets
-import shutil
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +49,6 @@ class Broker(ChildProcess):
 #: Any 22 characters of base64; constant, so that a directory can be used again.
 CLUSTER_ID = "loadstream-local-kafka"
 
-_META = "meta.properties"
-_BOOTSTRAP = "bootstrap.checkpoint"
-
 
 def format_storage(member: Broker, scram_users: Mapping[str, str]) -> None:
     """Format the `data` directory of a broker, unless it is formatted. Requires the configuration file.
@@ -74,39 +60,10 @@ def format_storage(member: Broker, scram_users: Mapping[str, str]) -> None:
     Raises:
         KafkaUnavailable: Java or the jars are missing, or Kafka refuses the configuration.
     """
-    data = member.directory / "data"
-    if (data / _META).exists():
-        return
-    jars = fetch_jars()
-    cached = jars.with_name(f"{jars.name}.{_BOOTSTRAP}")
-    if not scram_users and cached.is_file():
-        _write(member, data, cached)
-        return
-    _run_tool(member, scram_users)
-    if not scram_users:
-        unfinished = cached.with_name(f"{cached.name}.{os.getpid()}")
-        with suppress(OSError):  # a read-only cache
-            shutil.copyfile(data / _BOOTSTRAP, unfinished)
-            unfinished.rename(cached)
-
-
-def _write(member: Broker, data: Path, bootstrap: Path) -> None:
-    data.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(bootstrap, data / _BOOTSTRAP)
-    # The id must not begin with a hyphen, because tools would read it as an option.
-    directory_id = "L" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]
-    # The last step, because a directory with this file counts as formatted.
-    (data / _META).write_text(
-        f"version=1\nnode.id={member.number}\ncluster.id={CLUSTER_ID}\ndirectory.id={directory_id}\n",
-        encoding="utf-8",
-    )
-
-
-def _run_tool(member: Broker, scram_users: Mapping[str, str]) -> None:
     command = [
         *java_command(),
-        *("kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID),
-        *("--config", str(member.configuration)),
+        *("kafka.tools.StorageTool", "format", "--ignore-formatted"),
+        *("--cluster-id", CLUSTER_ID, "--config", str(member.configuration)),
     ]
     for name, password in scram_users.items():
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):

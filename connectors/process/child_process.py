@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Self
 
 _STOP_TIMEOUT_S = 30.0
+#: Number of lines of a log that an error message shows.
+_LOG_LINES = 15
 
 
 def create_once(path: Path, make: Callable[[Path], None]) -> Path:
@@ -104,6 +106,11 @@ class ChildProcess:
         with self.log.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
+
+    def describe_log(self) -> str:
+        """Return the end of the output since the last launch, for an error message."""
+        lines = self.output().strip().splitlines()[-_LOG_LINES:]
+        return "\n".join([f"its log {self.log} ends with:", *lines])
 
     def launch(self) -> None:
         """Start the process and its guard, without waiting until it is ready."""

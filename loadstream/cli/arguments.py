@@ -10,7 +10,7 @@ import typer
 from connectors.units import duration_ms
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, TypeAdapter, ValidationError
 
     from connectors.kubernetes.sources.settings import SourceSettings
     from schemas.topics.catalog import Topic
@@ -65,24 +65,30 @@ def as_field(
             return None
         from pydantic import TypeAdapter, ValidationError
 
-        from schemas.base.contract import SchemaGenerator
-        from schemas.base.validation_errors import describe_allowed, describe_value
-
         field = record().model_fields[name]
         checked: Any = Annotated[field.annotation, field]
         reader = TypeAdapter(checked)
         try:
             reader.validate_python(value)
         except ValidationError as error:
-            detail = error.errors(include_url=False)[0]
-            schema = reader.json_schema(schema_generator=SchemaGenerator)
-            raise typer.BadParameter(
-                f"found {describe_value(value)}; expected {describe_allowed(detail, schema)}",
-                param_hint=option,
-            ) from None
+            raise typer.BadParameter(describe_error(error, reader), param_hint=option) from None
         return value
 
     return check
+
+
+def describe_error(error: "ValidationError", reader: "TypeAdapter[Any]") -> str:
+    """Return a sentence about the first error of a value, with the path of a wrong field."""
+    from schemas.base.contract import SchemaGenerator
+    from schemas.base.validation_errors import describe_allowed, describe_value
+
+    detail = error.errors(include_url=False)[0]
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    path = ".".join(map(str, detail["loc"]))
+    schema = reader.json_schema(schema_generator=SchemaGenerator)
+    found, allowed = describe_value(detail["input"]), describe_allowed(detail, schema)
+    return f"{path + ': ' if path else ''}found {found}; expected {allowed}"
 
 
 def _usage() -> "type[BaseModel]":

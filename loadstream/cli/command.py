@@ -39,20 +39,26 @@ _Bootstrap = Annotated[
 
 
 def command(
-    app: typer.Typer, example: str, *, name: str | None = None, kafka: bool = True
+    app: typer.Typer,
+    example: str,
+    *,
+    name: str | None = None,
+    text: str | None = None,
+    kafka: bool = True,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command of an app.
+    """Register a function as a command of an app. One function can be several commands.
 
     Args:
         app: app or group of the command.
         example: command line without `loadstream`, for the help.
         name: name of the command; None: the name of the function.
+        text: help of the command; None: the docstring of the function.
         kafka: whether the command connects to Kafka and has the option `--bootstrap`.
     """
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
         declared = _with_bootstrap(function) if kafka else function
-        app.command(name, epilog=f"Example: loadstream {example}")(declared)
+        app.command(name, help=text, epilog=f"Example: loadstream {example}")(declared)
         return function
 
     return declare

@@ -115,47 +115,36 @@ def start(
         )  # fmt: skip
 
 
-@command(app, "migration pause prod-eu-1 shop/web-1")
-def pause(
+@command(
+    app,
+    "migration abort prod-eu-1 shop/web-1",
+    name="abort",
+    text="Abort a migration and release its reservation. A pod that was evicted is not moved back.",
+)
+@command(
+    app,
+    "migration resume prod-eu-1 shop/web-1",
+    name="resume",
+    text="Resume a paused migration.",
+)
+@command(
+    app,
+    "migration pause prod-eu-1 shop/web-1",
+    name="pause",
+    text="Pause a migration; its time limit is paused, too.",
+)
+def change(
+    context: typer.Context,
     cluster: Cluster,
     migration: Migration,
     reason: RequestReason = "",
     wait: Wait = False,
     json: Json = False,
 ) -> None:
-    """Pause a migration; its time limit is paused, too."""
-    _switch(cluster, migration, "pause", reason, wait=wait, json=json)
-
-
-@command(app, "migration resume prod-eu-1 shop/web-1")
-def resume(
-    cluster: Cluster,
-    migration: Migration,
-    reason: RequestReason = "",
-    wait: Wait = False,
-    json: Json = False,
-) -> None:
-    """Resume a paused migration."""
-    _switch(cluster, migration, "resume", reason, wait=wait, json=json)
-
-
-@command(app, "migration abort prod-eu-1 shop/web-1")
-def abort(
-    cluster: Cluster,
-    migration: Migration,
-    reason: RequestReason = "",
-    wait: Wait = False,
-    json: Json = False,
-) -> None:
-    """Abort a migration and release its reservation. A pod that was evicted is not moved back."""
-    _switch(cluster, migration, "abort", reason, wait=wait, json=json)
-
-
-def _switch(
-    cluster: str, migration: str, action: str, reason: str, *, wait: bool, json: bool
-) -> None:
+    """Request the action that the command is named after."""
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
+    action = str(context.info_name)
     pod_name = parse_object_name(migration) if "/" in migration else None
     if pod_name is None:
         as_field(request_class, "migration_id", "MIGRATION")(migration)

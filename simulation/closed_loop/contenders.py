@@ -1,18 +1,21 @@
 """Contenders by name: both stages under a policy, or a placement rule of another scheduler.
 
-policies/*.yaml   built-in policies, named by their files
-rules/*.py        placement rules of other schedulers, named by their modules
+Built-in policies are files of `policies`, and rules are functions of `rules`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from pkgutil import iter_modules
 
 from schemas.policy import Policy, PolicyError, read_policy
-from simulation.closed_loop import rules
 from simulation.closed_loop.rule_contender import RuleContender
+from simulation.closed_loop.rules import (
+    least_allocated,
+    load_variation_risk_balancing,
+    random_choice,
+    target_load_packing,
+)
 from simulation.closed_loop.rules.view import Rule
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import Contender
@@ -20,6 +23,12 @@ from streams.in_process.pipeline import LocalPipeline
 from streams.placement.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
+RULES: Mapping[str, Rule] = {
+    "least-allocated": least_allocated.choose,
+    "load-variation-risk-balancing": load_variation_risk_balancing.choose,
+    "random-choice": random_choice.choose,
+    "target-load-packing": target_load_packing.choose,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +42,13 @@ class ContenderFactory:
     """A warning about the figures of the contender, or empty."""
 
 
-class UnknownContender(ValueError):
-    """No contender has this name; the message lists all names."""
-
-
-class InvalidPolicy(ValueError):
-    """A file is not a policy; the message has a line for each problem."""
+class InvalidContender(ValueError):
+    """A name is unknown, or a file is not a policy; the message has a line for each problem."""
 
 
 def list_contenders() -> tuple[str, ...]:
     """Return the names of all built-in contenders, policies first."""
-    return (*_list_policies(), *_list_rules())
+    return (*_list_policies(), *RULES)
 
 
 def make_factories(
@@ -53,30 +58,28 @@ def make_factories(
 ) -> dict[str, ContenderFactory]:
     """Return factories by name, in the given order: built-in contenders, then policies of files.
 
-    Raises:
-        UnknownContender: a name is unknown, repeated or missing, or a file has the name of a built-in
-            contender.
-        InvalidPolicy: a file is not a policy, or cannot be read.
+    Raises InvalidContender if a name is unknown, repeated or missing, or a file is not a policy, cannot be
+    read, or has the name of a built-in contender.
     """
-    policies, rules_by_name = _list_policies(), _list_rules()
-    expected = ", ".join((*policies, *rules_by_name))
+    policies = _list_policies()
+    expected = ", ".join((*policies, *RULES))
     factories: dict[str, ContenderFactory] = {}
 
     def add(name: str, factory: ContenderFactory) -> None:
         if name in factories:
-            raise UnknownContender(f"found {name} twice; expected different names")
+            raise InvalidContender(f"found {name} twice; expected different names")
         factories[name] = factory
 
     for name in names:
         if name in policies:
             add(name, _make_policy_factory(name, policies[name], make_stages))
-        elif name in rules_by_name:
-            add(name, _make_rule_factory(name, rules_by_name[name]))
+        elif name in RULES:
+            add(name, ContenderFactory(f"rule {name}", partial(RuleContender, name, RULES[name])))
         else:
-            raise UnknownContender(f"found {name!r}; expected one or more of {expected}")
+            raise InvalidContender(f"found {name!r}; expected one or more of {expected}")
     for file in files:
-        if file.stem in policies or file.stem in rules_by_name:
-            raise UnknownContender(
+        if file.stem in policies or file.stem in RULES:
+            raise InvalidContender(
                 f"found policy file {file}, but {file.stem} is a built-in contender; expected "
                 "another file name"
             )
@@ -84,13 +87,13 @@ def make_factories(
             add(file.stem, _make_policy_factory(file.stem, file, make_stages))
         except PolicyError as error:
             problems = (f"{file}: {problem}" for problem in error.problems)
-            raise InvalidPolicy("\n".join(problems)) from None
+            raise InvalidContender("\n".join(problems)) from None
         except OSError as error:
-            raise InvalidPolicy(
+            raise InvalidContender(
                 f"{file} cannot be read: {error.strerror}; expected a policy file"
             ) from None
     if not factories:
-        raise UnknownContender(f"found no contender; expected one or more of {expected}")
+        raise InvalidContender(f"found no contender; expected one or more of {expected}")
     return factories
 
 
@@ -102,7 +105,7 @@ def _make_policy_factory(
     text = content.decode("utf-8")
     return ContenderFactory(
         policy.model_dump_json(),
-        lambda: StageContender(name, text, make_stages),
+        lambda: StageContender(name, text, make_stages()),
         _find_warning(name, policy),
     )
 
@@ -117,21 +120,5 @@ def _find_warning(name: str, policy: Policy) -> str:
     )
 
 
-def _make_rule_factory(name: str, rule: Rule) -> ContenderFactory:
-    return ContenderFactory(f"rule {name}", lambda: RuleContender(name, rule))
-
-
 def _list_policies() -> dict[str, Path]:
     return {path.stem: path for path in sorted(POLICIES.glob("*.yaml"))}
-
-
-def _list_rules() -> dict[str, Rule]:
-    modules = (
-        (module.name, import_module(f"{rules.__name__}.{module.name}"))
-        for module in iter_modules(rules.__path__)
-    )
-    return {
-        name.replace("_", "-"): module.choose
-        for name, module in sorted(modules)
-        if hasattr(module, "choose")
-    }

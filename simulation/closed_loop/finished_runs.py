@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from simulation.closed_loop.measures import PredictionBin, Result
+from pydantic import TypeAdapter, ValidationError
+
+from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.traces import Traces
 
@@ -49,6 +51,9 @@ class Run:
     """CPU time of the whole run, including the simulated world; not reproducible."""
 
 
+_RUN = TypeAdapter(Run)
+
+
 class UnreadableRun(ValueError):
     """A finished run cannot be read; the message names the file."""
 
@@ -59,17 +64,7 @@ class FinishedRuns:
     def __init__(
         self, directory: Path, days: Sequence[Traces], definitions: Mapping[str, str], version: str
     ) -> None:
-        """`definitions` has the definition of each contender, by name.
-
-        Raises OSError if the directory cannot be created or written.
-        """
-        if directory.exists() and not directory.is_dir():
-            raise NotADirectoryError(
-                f"{directory} is a file; expected a directory for finished runs"
-            )
-        directory.mkdir(parents=True, exist_ok=True)
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise PermissionError(f"{directory} cannot be written; expected a writable directory")
+        """`definitions` has the definition of each contender, by name."""
         self._directory = directory
         self._definitions = definitions
         self._version = version
@@ -79,29 +74,19 @@ class FinishedRuns:
         """Return a finished run, or None. Raises UnreadableRun if its file is damaged."""
         path = self._build_path(task)
         try:
-            document = json.loads(path.read_bytes())
-            result = document["result"]
-            predictions = tuple(PredictionBin(**fields) for fields in result["predictions"])
-            return Run(
-                task.contender,
-                task.day,
-                task.seed,
-                Calibration(**document["calibration"]),
-                Result(result["figures"], result["counts"], predictions),
-                float(document["cpu_s"]),
-            )
+            return _RUN.validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError) as error:
+        except ValidationError as error:
             raise UnreadableRun(
-                f"{path} is not a finished run ({error}); remove the file to repeat the run"
+                f"{path} is not a finished run ({error.errors()[0]['msg']}); remove the file to repeat the run"
             ) from None
 
     def keep(self, task: Task, run: Run) -> None:
         """Write a finished run. A file is complete or does not exist."""
         path = self._build_path(task)
         part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps({"parameters": asdict(task.parameters), **asdict(run)}))
+        part.write_bytes(_RUN.dump_json(run))
         part.replace(path)
 
     def _build_path(self, task: Task) -> Path:

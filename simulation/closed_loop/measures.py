@@ -45,11 +45,11 @@ class PredictionBin:
 class Result:
     """The result of a run."""
 
-    figures: Mapping[str, float]
+    figures: Mapping[str, int | float]
     """Figures by name, in display order."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counts that the contender reports, by name."""
-    predictions: Sequence[PredictionBin] = ()
+    predictions: tuple[PredictionBin, ...] = ()
     """One entry per bin; empty if the contender predicts nothing."""
 
 

@@ -50,10 +50,8 @@ class SequentialRuns:
         days: Sequence[Traces],
         factories: Mapping[str, ContenderFactory],
         progress: Progress,
-        cpu_s: Callable[[], float] = time.process_time,
     ) -> None:
-        """`cpu_s` returns the CPU time of this process so far."""
-        self._factories, self._progress, self._cpu_s = factories, progress, cpu_s
+        self._factories, self._progress = factories, progress
         # Drawing a scenario takes seconds, and all contenders of a day and seed have the same scenario.
         traces_of_day = {traces.day: traces for traces in days}
         self._scenario = lru_cache(1)(
@@ -65,15 +63,14 @@ class SequentialRuns:
         for task in tasks:
             scenario = self._scenario(task.parameters, task.day, task.seed)
             contender = self._factories[task.contender].make()
-            yield task, execute_run(scenario, task.day, contender, self._progress, self._cpu_s)
+            yield task, execute_run(scenario, task.day, contender, self._progress)
 
 
 def execute_run(
     scenario: Scenario,
     day: str,
     contender: Contender,
-    progress: Progress,
-    cpu_s: Callable[[], float] = time.process_time,
+    progress: Progress = lambda _: None,
 ) -> Run:
     """Run a contender over a whole scenario.
 
@@ -82,20 +79,20 @@ def execute_run(
         day: day of the traces that the scenario was drawn from.
         contender: places and moves the pods.
         progress: is called after each simulated hour.
-        cpu_s: returns the CPU time of this process so far.
     """
-    parameters, seed, name, begun_s = scenario.parameters, scenario.seed, contender.name, cpu_s()
+    parameters, seed, name = scenario.parameters, scenario.seed, contender.name
+    begun_s = time.process_time()
     total_hours = parameters.filling_hours + parameters.hours
 
     def report(hours: float) -> None:
         progress(
             f"{parameters.load_text}% load, day {day}, {name}, seed {seed}: {hours:.0f} of "
-            f"{total_hours:g} h after {cpu_s() - begun_s:.0f} s of CPU"
+            f"{total_hours:g} h after {time.process_time() - begun_s:.0f} s of CPU"
         )
 
     result = run(scenario, contender, report)
     calibration = Calibration(scenario.factor, scenario.requested_share, len(scenario.plans))
-    return Run(name, day, seed, calibration, result, cpu_s() - begun_s)
+    return Run(name, day, seed, calibration, result, time.process_time() - begun_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ The stages run in this process (`streams.in_process`) or in a worker (`simulatio
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import sqrt
 from statistics import NormalDist
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
+from schemas.messages.pods import Pod
 from schemas.topics.catalog import key_of, node_key
 from schemas.topics.codec import decode, encode
 from simulation.closed_loop.measures import HOT_CPU
@@ -46,8 +47,6 @@ class SampleBuilder:
         self._cluster = world.scenario.cluster
         self._names = [machine.name for machine in world.scenario.machines]
         self._keys = [node_key(self._cluster, name) for name in self._names]
-        self._entries: dict[int, tuple[str, dict[str, int], dict[str, object]]] = {}
-        """Uid, usage and sample entry of the pod in each slot; each sample updates the usage."""
 
     def build(self, moment: Moment) -> list[ProducedRecord]:
         """Return the samples that are due."""
@@ -67,7 +66,7 @@ class SampleBuilder:
                 "sampled_at_ms": moment.at_ms,
                 "usage": {"cpu": cpu, "memory": memory},
                 "pods": [
-                    self._fill_entry(slot, amounts[slot])
+                    _make_entry(usage.pod[slot], amounts[slot])
                     for slot in usage.on_node[node]
                     if slot in amounts
                 ],
@@ -76,28 +75,16 @@ class SampleBuilder:
             samples.append(ProducedRecord("node-usage", self._keys[node], value, moment.at_ms))
         return samples
 
-    def _fill_entry(self, slot: int, amounts: list[int]) -> dict[str, object]:
-        pod = self._world.usage.pod[slot]
-        entry = self._entries.get(slot)
-        if pod is None or entry is None or entry[0] != pod.uid:
-            entry = self._add_entry(slot)
-        entry[1]["cpu"], entry[1]["memory"] = amounts
-        return entry[2]
 
-    def _add_entry(self, slot: int) -> tuple[str, dict[str, int], dict[str, object]]:
-        pod = self._world.usage.pod[slot]
-        if pod is None:
-            raise LookupError(f"slot {slot} holds no pod")
-        usage: dict[str, int] = {}
-        part: dict[str, object] = {
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-            "usage": usage,
-            "priority_class": PROD,
-        }
-        self._entries[slot] = entry = (pod.uid, usage, part)
-        return entry
+def _make_entry(pod: Pod, amounts: list[int]) -> dict[str, object]:
+    """Return the part of a sample about one pod."""
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "usage": {"cpu": amounts[0], "memory": amounts[1]},
+        "priority_class": PROD,
+    }
 
 
 #: Topics of the outputs that the contender reads.
@@ -122,7 +109,7 @@ class StageContender:
         self,
         name: str,
         policy: str | None,
-        make_stages: Callable[[], Stages],
+        stages: Stages,
         partition: int = 0,
     ) -> None:
         """Prepare a run.
@@ -130,14 +117,14 @@ class StageContender:
         Args:
             name: name of the contender in reports.
             policy: text of a policy; None if the cluster already has a policy.
-            make_stages: returns new stages.
+            stages: the stages, which have applied no record of the cluster yet.
             partition: partition of the cluster and its clock.
         """
         self.name = name
         self.dead_letters: list[str] = []
         """Sentences about the first dead letters; a correct run has no dead letter."""
         self._policy = policy
-        self._stages = make_stages()
+        self._stages = stages
         self._next_records: list[ProducedRecord] = []
         self._delayed_samples: deque[tuple[int, list[ProducedRecord]]] = deque()
         """Times of arrival, and the delayed samples."""

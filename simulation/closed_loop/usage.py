@@ -59,7 +59,8 @@ class Usage(Observer):
         self.plan: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
         """Plan of the pod in each slot."""
         self.start_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
-        self.pod: list[Pod | None] = [None] * _SLOTS
+        self.pod: dict[int, Pod] = {}
+        """Pods by slot."""
         self.on_node: list[dict[int, None]] = [{} for _ in scenario.machines]
         """Slots of the pods of each node, in the order of their binding."""
         self._free = list(range(_SLOTS - 1, -1, -1))
@@ -73,7 +74,7 @@ class Usage(Observer):
             slot = self._slot_of.pop(uid)
             del self.on_node[int(self.node[slot])][slot]
             self.node[slot] = -1
-            self.pod[slot] = None
+            del self.pod[slot]
             self._free.append(slot)
 
     def measure(self, now_ms: int) -> Moment:
@@ -116,4 +117,3 @@ class Usage(Observer):
         self.plan, self.start_ms = (
             np.concatenate([column, nothing]) for column in (self.plan, self.start_ms)
         )
-        self.pod += [None] * size

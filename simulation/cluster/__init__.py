@@ -12,7 +12,7 @@
     sink               binds and evicts
     state_watch        reports the state
     connected_cluster  a cluster with its watch, command rules and sink
-    coroutines         runs coroutines without an event loop
+    coroutines         runs a coroutine without an event loop
 
 Usage of pods is in `simulation.closed_loop.usage`.
 """

@@ -14,7 +14,7 @@ from schemas.messages.commands import CommandOutcome
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.policies import PolicyRecord
 from simulation.cluster.cluster import SimulatedCluster
-from simulation.cluster.coroutines import collect_items, run_coroutine
+from simulation.cluster.coroutines import run_coroutine
 from simulation.cluster.sink import SimulatedSink
 from simulation.cluster.state_watch import SimulatedStateWatch
 
@@ -32,7 +32,7 @@ class ConnectedCluster:
         self._send = send
 
     def begin(self, list_id: str) -> None:
-        for topic, message in collect_items(self._watch.full_list(list_id)):
+        for topic, message in self._watch.full_list(list_id):
             self._send(topic, message)
 
     def apply_policy(self, document: str, reason: str) -> None:
@@ -46,7 +46,7 @@ class ConnectedCluster:
 
     def publish(self) -> None:
         """Send the changes since the last call."""
-        for topic, message in collect_items(self._watch.changes()):
+        for topic, message in self._watch.changes():
             self._send(topic, message)
 
     def carry_out(self, command: Command) -> CommandOutcome | None:

@@ -1,10 +1,10 @@
-"""Runs coroutines that never wait, without an event loop.
+"""Runs a coroutine that never waits, without an event loop.
 
-Sinks and watches are asynchronous because API servers answer late. Simulated clusters answer immediately,
-and a simulation that advances in steps is simpler without an event loop.
+Sinks are asynchronous because API servers answer late. Simulated clusters answer immediately, and a
+simulation that advances in steps is simpler without an event loop.
 """
 
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,12 +19,3 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
         return result
     work.close()
     raise RuntimeError("the coroutine waits, so it needs an event loop")
-
-
-def collect_items(items: AsyncIterator[T]) -> list[T]:
-    """Return all items of an iterator that never waits; raises RuntimeError if it waits."""
-
-    async def collect() -> list[T]:
-        return [item async for item in items]
-
-    return run_coroutine(collect())

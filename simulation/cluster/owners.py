@@ -38,6 +38,10 @@ class _Workload:
     def desired_healthy(self) -> int:
         return max(0, len(self.pods) - 1)
 
+    @property
+    def allowed_disruptions(self) -> int:
+        return max(0, self.healthy - self.desired_healthy)
+
 
 class Owners:
     """All workloads of one cluster."""
@@ -89,8 +93,7 @@ class Owners:
         reference = _find_controller(pod)
         if reference is None or pod.namespace not in self._budgeted:
             return None
-        workload = self._workloads[reference.uid]
-        return max(0, workload.healthy - workload.desired_healthy)
+        return self._workloads[reference.uid].allowed_disruptions
 
     def replace_pod(self, running: RunningPod, now_ms: int) -> PodPlan | None:
         """Return the replacement of an evicted pod, or None if the pod has no controller."""
@@ -145,7 +148,7 @@ class Owners:
             namespace=workload.namespace,
             name=workload.reference.name,
             selector=PodSelector(match_labels=workload.labels),
-            disruptions_allowed=max(0, workload.healthy - workload.desired_healthy),
+            disruptions_allowed=workload.allowed_disruptions,
             current_healthy=workload.healthy,
             desired_healthy=workload.desired_healthy,
             expected_pods=len(workload.pods),

@@ -1,7 +1,7 @@
 """Watches a simulated cluster: full lists, changes and scheduling requests."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 
 from schemas.base.message import Message
 from schemas.messages.decisions import SchedulingRequest
@@ -22,7 +22,7 @@ class SimulatedStateWatch(Observer):
         self._pending: deque[tuple[str, Message]] = deque()
         cluster.observers.append(self)
 
-    async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
+    def full_list(self, list_id: str) -> Iterator[tuple[str, Message]]:
         """Yield the full lists, topic by topic."""
         for topic in LISTED_TOPICS:
             yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
@@ -44,7 +44,7 @@ class SimulatedStateWatch(Observer):
                 )
         yield from self._simulated.owners.collect_changes(list_id)
 
-    async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
+    def changes(self) -> Iterator[tuple[str, Message]]:
         """Yield changed pods and requests, then changed workloads and budgets."""
         while self._pending:
             yield self._pending.popleft()

@@ -13,10 +13,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 from connectors.process.child_process import create_once
 from connectors.process.terminal import echo
@@ -32,8 +30,6 @@ _QUERY_TIMEOUT_S = 300
 #: Number of lines of a failed build that a message shows.
 _SHOWN_LINES = 15
 _OPTIONS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
-#: Time between two lines of progress, in seconds.
-_PROGRESS_S = 20.0
 
 
 class ControlPlaneUnavailable(RuntimeError):
@@ -81,48 +77,35 @@ def _build(source: Path, binary: Path) -> None:
         built = Path(scratch) / "control-plane"
         link = " ".join(_link_options(source))
         options = (*_OPTIONS, "-ldflags", link, "-o", str(built), ".")
-        _run_go("build", "-v", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
+        echo("building a control plane with Go: the first time, this takes minutes ...", err=True)
+        _run_go("build", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
         # The file gets its name at the end, so it is always complete.
         built.rename(binary)
 
 
 def _run_go(*arguments: str, source: Path, timeout_s: float = _QUERY_TIMEOUT_S) -> str:
     """Return the output of a Go command. Raises ControlPlaneUnavailable if the command fails."""
-    # The program must not depend on whether a C compiler is installed.
-    environment = {**os.environ, "CGO_ENABLED": "0"}
     invocation = f"`go {arguments[0]}` in {source}"
-    command = ["go", *arguments]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        began_s = time.monotonic()
-        process = subprocess.Popen(  # noqa: S603 - made of our own words and paths
-            command, cwd=source, env=environment, stdout=out, stderr=errors
+    try:
+        completed = subprocess.run(  # noqa: S603 - made of our own words and paths
+            ["go", *arguments],  # noqa: S607
+            cwd=source,
+            # The program must not depend on whether a C compiler is installed.
+            env={**os.environ, "CGO_ENABLED": "0"},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
         )
-        while True:
-            try:
-                code = process.wait(_PROGRESS_S)
-                break
-            except subprocess.TimeoutExpired:
-                seconds = time.monotonic() - began_s
-                if seconds > timeout_s:
-                    process.kill()
-                    raise ControlPlaneUnavailable(
-                        f"{invocation} did not end within {timeout_s:.0f} s; is a Go module proxy reachable "
-                        "(`go env GOPROXY`)?"
-                    ) from None
-                # With -v, Go writes a line per compiled package.
-                compiled = len(_read_output(errors).splitlines())
-                echo(f"{invocation}: {compiled} packages compiled after {seconds:.0f} s", err=True)
-        if code != 0:
-            output = "\n".join(
-                (_read_output(out) + _read_output(errors)).strip().splitlines()[-_SHOWN_LINES:]
-            )
-            raise ControlPlaneUnavailable(f"{invocation} failed:\n{output}")
-        return _read_output(out).strip()
-
-
-def _read_output(file: IO[bytes]) -> str:
-    """Return the output so far, without changing the position of the process that writes it."""
-    return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        raise ControlPlaneUnavailable(
+            f"{invocation} did not end within {timeout_s:.0f} s; is a Go module proxy reachable "
+            "(`go env GOPROXY`)?"
+        ) from None
+    if completed.returncode != 0:
+        lines = (completed.stdout + completed.stderr).strip().splitlines()[-_SHOWN_LINES:]
+        raise ControlPlaneUnavailable("\n".join([f"{invocation} failed:", *lines]))
+    return completed.stdout.strip()
 
 
 def _link_options(source: Path) -> tuple[str, ...]:

@@ -1,12 +1,7 @@
 """Creates many nodes and pods in a cluster whose kubelets are simulated by kwok.
 
-Objects are plain JSON, and are created concurrently within the limits of `ApiServer`. Annotations
-control kwok (`configuration/kwok.yaml`); kwok ignores empty values, so use "yes":
-
-    CPU_USAGE, MEMORY_USAGE  usage of each container of the pod
-    SUCCEED                  the pod succeeds
-    LINGER                   a deleted pod stays until this annotation is removed
-    UNREADY                  the node does not become ready
+Objects are plain JSON, and are created concurrently within the limits of `ApiServer`. The annotations
+`CPU_USAGE` and `MEMORY_USAGE` set the usage of each container of a pod (`configuration/kwok.yaml`).
 """
 
 import asyncio
@@ -17,9 +12,6 @@ from connectors.kubernetes.api.server import ApiServer
 
 CPU_USAGE = "kwok.x-k8s.io/usage-cpu"
 MEMORY_USAGE = "kwok.x-k8s.io/usage-memory"
-SUCCEED = "kwok.loadstream/succeed"
-LINGER = "kwok.loadstream/linger"
-UNREADY = "kwok.loadstream/unready"
 
 ALLOCATABLE = {"cpu": "32", "memory": "128Gi", "pods": "110"}
 #: Requests of each container.
@@ -36,25 +28,16 @@ def make_node(
     *,
     allocatable: Mapping[str, str] = ALLOCATABLE,
     labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    ready: bool = True,
 ) -> dict[str, Any]:
-    """Return a node as JSON. kwok makes it ready unless `ready` is false."""
-    status: dict[str, Any] = {"capacity": dict(allocatable), "allocatable": dict(allocatable)}
-    node_annotations = dict(annotations or {})
-    if not ready:
-        node_annotations[UNREADY] = "yes"
-        # Without this condition, controllers would remove the taint of the new node.
-        status["conditions"] = [{"type": "Ready", "status": "False"}]
+    """Return a node as JSON, which kwok makes ready."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-            "annotations": node_annotations,
         },
-        "status": status,
+        "status": {"capacity": dict(allocatable), "allocatable": dict(allocatable)},
     }
 
 
@@ -112,11 +95,7 @@ async def create_nodes(server: ApiServer, nodes: Iterable[dict[str, Any]]) -> li
     Raises ApiError, ApiUnreachable, and TimeoutError if the nodes do not become ready.
     """
     created = await create(server, _NODES, nodes)
-    unready = {
-        node["metadata"]["name"]
-        for node in created
-        if UNREADY not in node["metadata"].get("annotations", {})
-    }
+    unready = {node["metadata"]["name"] for node in created}
     async with asyncio.timeout(READY_S):
         while unready:
             items = (await server.get(_NODES, {"resourceVersion": "0"}))["items"]
@@ -158,10 +137,9 @@ async def create_namespace(server: ApiServer, name: str) -> None:
     await create(server, "/api/v1/namespaces", [{"metadata": {"name": name}}])
 
 
-async def delete_all(server: ApiServer, path: str, selector: str = "") -> None:
-    """Delete all objects of a collection, or those that match the label `selector`, in one request."""
-    query = {"gracePeriodSeconds": "0", **({"labelSelector": selector} if selector else {})}
-    answer = await server.send("DELETE", path, query=query)
+async def delete_all(server: ApiServer, path: str) -> None:
+    """Delete all objects of a collection in one request."""
+    answer = await server.send("DELETE", path, query={"gracePeriodSeconds": "0"})
     if not answer.ok:
         raise answer.error()
 

@@ -18,7 +18,6 @@ _START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 5.0
 _HEALTH_TIMEOUT_S = 2.0
 _POLL_S = 0.05
-_SHOWN_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,9 @@ class Part(ChildProcess):
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         while not (self.health is None or self.health.is_ready()):
             if self.pid is None:
-                raise ControlPlaneUnavailable(f"{self.name} ended at start; {self._describe_log()}")
+                raise ControlPlaneUnavailable(f"{self.name} ended at start; {self.describe_log()}")
             if time.monotonic() > deadline_s:
                 raise ControlPlaneUnavailable(
-                    f"{self.name} was not ready within {_START_TIMEOUT_S:.0f} s; {self._describe_log()}"
+                    f"{self.name} was not ready within {_START_TIMEOUT_S:.0f} s; {self.describe_log()}"
                 )
             time.sleep(_POLL_S)
-
-    def _describe_log(self) -> str:
-        lines = self.output().strip().splitlines()[-_SHOWN_LINES:]
-        return "\n".join([f"its log {self.log} says:", *lines])

@@ -36,8 +36,6 @@ from simulation.control_plane.users import (
 )
 
 _CONFIGURATION = Path(__file__).parent / "configuration"
-_BIND_ATTEMPTS = 3
-_BIND_FAILED = "address already in use"
 
 #: Controllers of budgets, owners, replicas and namespaces that work without real kubelets.
 ENABLED_CONTROLLERS = (
@@ -70,9 +68,6 @@ class ControlPlane(Startable):
     binary: Path
     """The program, as `build` returns it."""
     directory: Path
-    node_lease_s: int = 0
-    """Duration of the lease of each node in seconds; 0: no lease. kwok renews a lease four times in
-    that time. With 40 s, as real kubelets have, 5,000 nodes take 0.9 cores."""
     etcd: Part = field(init=False)
     api_server: Part = field(init=False)
     controllers: Part = field(init=False)
@@ -87,21 +82,16 @@ class ControlPlane(Startable):
 
         Raises ControlPlaneUnavailable with the log of a part that does not start.
         """
-        for attempts_left in reversed(range(_BIND_ATTEMPTS)):
-            self._prepare()
-            try:
-                self.etcd.start()
-                self.api_server.start()
-                asyncio.run(self._grant_rights())
-                self.controllers.start()
-                self.kwok.start()
-            except BaseException as error:
-                self.stop()
-                # Another process may take a free port before a part binds it.
-                if attempts_left and _BIND_FAILED in str(error):
-                    continue
-                raise
-            break
+        self._prepare()
+        try:
+            self.etcd.start()
+            self.api_server.start()
+            asyncio.run(self._grant_rights())
+            self.controllers.start()
+            self.kwok.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
@@ -136,25 +126,19 @@ class ControlPlane(Startable):
     @property
     def certificate(self) -> Path:
         """The certificate of the API server and of the authority that signed it."""
-        return self.directory.absolute() / "certificates" / "apiserver.crt"
+        return self._build_path("certificates/apiserver.crt")
 
     @property
     def audit_log(self) -> Path:
-        return self.directory.absolute() / "audit.log"
+        return self._build_path("audit.log")
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
         """Return a kubeconfig of the administrator or of one of `users.DUTIES`."""
-        self._find_token(user)
-        return self.directory.absolute() / f"{user}.kubeconfig"
+        return self._build_path(f"{user}.kubeconfig")
 
     def api(self, user: str = ADMIN) -> ApiServer:
         """Return a client of this user; the caller must close it."""
         return ApiServer(access(self.kubeconfig(user)))
-
-    def _find_token(self, user: str) -> str:
-        if user not in self._tokens:
-            raise KeyError(f"there is no user {user!r}; there are {', '.join(self._tokens)}")
-        return self._tokens[user]
 
     def _prepare(self) -> None:
         """Choose ports, and write the files that the parts read."""
@@ -164,7 +148,7 @@ class ControlPlane(Startable):
         for user, token in self._tokens.items():
             write_kubeconfig(self.kubeconfig(user), self.url, self.certificate, token)
         self._write_signing_key()
-        ready = Health(f"{self.url}/readyz", self._find_token(ADMIN), self.certificate)
+        ready = Health(f"{self.url}/readyz", self._tokens[ADMIN], self.certificate)
         self.etcd = self._make_part(
             "etcd", self._etcd_flags(), Health(f"http://{HOST}:{self._ports['etcd']}/health")
         )
@@ -175,7 +159,7 @@ class ControlPlane(Startable):
         self.kwok = self._make_part("kwok", self._kwok_flags(), Health(f"{self.kwok_url}/healthz"))
 
     def _make_part(self, name: str, flags: dict[str, object], health: Health | None) -> Part:
-        directory = self.directory.absolute() / name
+        directory = self._build_path(name)
         directory.mkdir(exist_ok=True)
         arguments = tuple(f"--{flag}={value}" for flag, value in flags.items())
         return Part(directory, self.binary, name, arguments, health)
@@ -267,5 +251,5 @@ class ControlPlane(Startable):
             "node-ip": self._kubelet_host,
             "node-port": self._ports["kwok"],
             "server-address": f"{self._kubelet_host}:{self._ports['kwok']}",
-            "node-lease-duration-seconds": self.node_lease_s,
+            "node-lease-duration-seconds": 0,
         }

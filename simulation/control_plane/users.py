@@ -9,7 +9,6 @@ import asyncio
 import csv
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ CONTROLLERS = "kube-controller-manager"
 DUTIES = ("loadstream-watch", "loadstream-collect", "loadstream-bind", "loadstream-evict")
 _ADMIN_GROUP = "system:masters"
 _RIGHTS = Path(connectors.kubernetes.__file__).parent / "rights.yaml"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFLICT = 409
 _POLL_S = 0.05
@@ -78,14 +77,14 @@ async def grant_rights(server: ApiServer) -> None:
     Raises ApiError, ApiUnreachable, and ControlPlaneUnavailable if the server does not apply the rights
     within `RIGHTS_TIMEOUT_S`.
     """
-    roles = list(_read_roles())
+    roles = list(yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8")))
     for role in roles:
         name = role["metadata"]["name"]
         for kind, document in (
             ("clusterroles", role),
-            ("clusterrolebindings", make_role_binding(name, name)),
+            ("clusterrolebindings", _make_role_binding(name)),
         ):
-            answer = await server.send("POST", f"{RBAC}/{kind}", body=document)
+            answer = await server.send("POST", f"{_RBAC}/{kind}", body=document)
             if not answer.ok and answer.status != _CONFLICT:
                 raise answer.error()
     until_s = time.monotonic() + RIGHTS_TIMEOUT_S
@@ -100,12 +99,13 @@ async def grant_rights(server: ApiServer) -> None:
             await asyncio.sleep(_POLL_S)
 
 
-def make_role_binding(role: str, user: str) -> dict[str, Any]:
+def _make_role_binding(name: str) -> dict[str, Any]:
+    """Return a document that gives a user the role of the same name."""
     group = "rbac.authorization.k8s.io"
     return {
-        "metadata": {"name": f"{role}.{user}"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
     }
 
 
@@ -122,7 +122,3 @@ async def _is_allowed(server: ApiServer, user: str, rule: dict[str, Any]) -> boo
     if not answer.ok:
         raise answer.error()
     return bool(answer.json()["status"]["allowed"])
-
-
-def _read_roles() -> Iterator[dict[str, Any]]:
-    yield from yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8"))

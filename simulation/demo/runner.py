@@ -6,7 +6,6 @@ The broker and the worker end with the demo, even after an error.
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,8 @@ from schemas.topics.codec import decode
 from simulation.closed_loop.comparison import Comparison
 from simulation.closed_loop.contenders import make_factories
 from simulation.closed_loop.finished_runs import Run
-from simulation.closed_loop.parameters import SCENARIOS, Parameters
+from simulation.closed_loop.named_scenarios import SCENARIOS
+from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import execute_run
 from simulation.closed_loop.scenario import Array, Scenario, draw_scenario
 from simulation.closed_loop.stage_contender import StageContender
@@ -77,7 +77,6 @@ def run(
     traces: Traces,
     output: Path,
     display: Display,
-    progress: Callable[[str], None],
 ) -> DemoResult:
     """Run a day under all contenders, ours first; write the worker's decisions to `output`.
 
@@ -88,12 +87,12 @@ def run(
         ours, digest, contender = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
             make_factories([BY_REQUESTS], ())[BY_REQUESTS].make(),
-            StageContender(KOORDINATOR, read_policy_text(KOORDINATOR), LocalPipeline),
+            StageContender(KOORDINATOR, read_policy_text(KOORDINATOR), LocalPipeline()),
         ]
         runs = [ours]
         for other in others:
-            progress(f"running the same pods under {other.name} ...")
-            runs.append(execute_run(scenario, traces.day, other, _ignore_progress))
+            display.print(f"running the same pods under {other.name} ...")
+            runs.append(execute_run(scenario, traces.day, other))
     comparison = Comparison(parameters, traces.files, tuple(runs))
     return DemoResult(
         comparison, digest, tuple(contender.dead_letters), contender.collect_evidence()
@@ -149,7 +148,7 @@ def _run_ours(
         )
         stack.enter_context(display)
         ours = _DisplayedContender(policy, stages, display, latest, hint)
-        return execute_run(scenario, day, ours, _ignore_progress), digest.hexdigest(), ours
+        return execute_run(scenario, day, ours), digest.hexdigest(), ours
 
 
 class _DisplayedContender(StageContender, Observer):
@@ -163,7 +162,7 @@ class _DisplayedContender(StageContender, Observer):
         latest: deque[tuple[str, bytes]],
         hint: str,
     ) -> None:
-        super().__init__(OURS, policy, lambda: stages, partition=stages.partition)
+        super().__init__(OURS, policy, stages, partition=stages.partition)
         self._display, self._latest, self._hint = display, latest, hint
         self._evictions: list[Eviction] = []
         self._demand: list[Array] = []
@@ -202,7 +201,3 @@ def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
     except (AlreadyAnnounced, OSError):
         tail_command = f"{ENV_PREFIX}BOOTSTRAP_SERVERS={bootstrap_servers} {tail_command}"
     return f"in a second terminal: {tail_command}"
-
-
-def _ignore_progress(_: str) -> None:
-    """Show no progress."""

@@ -11,7 +11,7 @@ requests have the user of the administrator.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,26 +56,24 @@ class DemoPod:
     """Its CPU usage."""
 
 
-def make_nodes(count: int) -> Iterator[dict[str, Any]]:
-    for number in range(count):
-        yield make_node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
-
-
-def make_deployments(pods: int) -> Iterator[dict[str, Any]]:
-    """Yield deployments with `pods` pods in total, of 50 pods each except the last."""
-    for number, first in enumerate(range(0, pods, _REPLICAS_PER_DEPLOYMENT)):
-        name = PROTECTED if number == 0 else f"service-{number:02}"
-        yield _make_deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
-
-
 async def create_demo_nodes(server: ApiServer, count: int) -> None:
-    await create_nodes(server, make_nodes(count))
+    nodes = (
+        make_node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
+        for number in range(count)
+    )
+    await create_nodes(server, nodes)
 
 
 async def create_demo_pods(server: ApiServer, count: int) -> None:
+    """Create deployments with `count` pods in total, of 50 pods each except the last, and budgets."""
     await create_namespace(server, NAMESPACE)
-    objects = list(make_deployments(count))
-    budgets = [_make_budget(deployment["metadata"]["name"]) for deployment in objects]
+    starts = range(0, count, _REPLICAS_PER_DEPLOYMENT)
+    names = [PROTECTED, *(f"service-{number:02}" for number in range(1, len(starts)))]
+    objects = [
+        _make_deployment(name, min(_REPLICAS_PER_DEPLOYMENT, count - start))
+        for name, start in zip(names, starts, strict=True)
+    ]
+    budgets = [_make_budget(name) for name in names]
     await create(server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets)
     await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", objects)
 

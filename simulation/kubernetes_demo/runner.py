@@ -6,12 +6,14 @@ output directory; other files in this directory are not changed.
 
 import asyncio
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka.client import connect
+from connectors.kafka.produce import produce_messages
+from connectors.process.wall_clock import now_ms
 from schemas.messages.policies import PolicyRecord
 from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import audit
@@ -49,7 +51,7 @@ def make_policy_record() -> PolicyRecord:
     return PolicyRecord(
         cluster=CLUSTER,
         document=document,
-        applied_at_ms=time.time_ns() // 1_000_000,
+        applied_at_ms=now_ms(),
         reason="the demo's policy",
     )
 
@@ -94,8 +96,9 @@ def run(
         broker = stack.enter_context(EmbeddedBroker())
         parts = make_processes(directory, plane, broker.settings)
         processes = stack.enter_context(run_processes(parts))
-        client = stack.enter_context(TopicClient(broker.settings, READ_TOPICS))
-        client.send("policies", make_policy_record())
+        connection = connect(broker.settings)
+        client = stack.enter_context(TopicClient(connection, READ_TOPICS))
+        produce_messages(connection, "policies", [make_policy_record()])
         return asyncio.run(run_steps(plane, client, processes, size, show))
 
 

@@ -1,4 +1,4 @@
-"""Sends and receives messages of the demo.
+"""Receives messages for the demo.
 
 All partitions are read from their beginning. Lost records and unreadable messages are errors, because
 they would falsify the numbers of the demo.
@@ -8,12 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from connectors.kafka.client import connect
+from connectors.kafka.client import Connection
 from connectors.kafka.extents import read_topic_extents
-from connectors.kafka.producer import Sender
 from connectors.kafka.reader import Gap, Reader
 from schemas.base.refusals import Refusal
-from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 
 
@@ -22,34 +20,27 @@ class RecordLost(RuntimeError):
 
 
 class TopicClient:
-    """Sends and receives messages; a context manager. Each call may raise BrokerUnavailable."""
+    """Receives messages of topics; a context manager. Each call may raise BrokerUnavailable."""
 
-    def __init__(self, settings: KafkaSettings, topics: Sequence[str]) -> None:
-        """Connect, and read `topics` from their beginning."""
-        connection = connect(settings)
-        self._sender = Sender(connection, linger_ms=2)
+    def __init__(self, connection: Connection, topics: Sequence[str]) -> None:
         starts = {
             (topic, extent.partition): 0
             for topic in topics
             for extent in read_topic_extents(connection, topic)
         }
         self._reader = Reader(connection, starts, fetch_wait_ms=20)
-        self.send = self._sender.send
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()
-        self._sender.close()
 
     def receive(self, timeout_s: float) -> Iterator[Any]:
         """Yield messages as they arrive, for `timeout_s` seconds. Raises RecordLost."""
         deadline_s = time.monotonic() + timeout_s
         left_s = timeout_s
         while True:
-            if self._sender.has_failed:
-                self._sender.flush()
             for record in self._reader.poll(max(0.0, left_s)):
                 if isinstance(record, Gap):
                     raise RecordLost(str(record))

@@ -16,7 +16,7 @@ def test_a_small_cluster_is_listed_and_measured() -> None:
         measured = watch_and_collect.measure_collecting(20, 3, "1s", 15, with_others=False)
     assert listed["pods"] == 60
     assert listed["watch_rss_mib"] > 1
-    assert set(measured["cpu_cores"]) == {"collect", "kafka", "played_cluster"}
+    assert set(measured["cpu_cores"]) == {"collect", "kafka", "played_cluster", "bench"}
     assert measured["nodes_per_s"] > 0
 
 

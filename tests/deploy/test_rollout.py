@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from connectors.brokers.server import KafkaServer
+from connectors.kafka.client import connect
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process.local_ports import find_free_port
 from simulation.control_plane import cluster
@@ -236,7 +237,7 @@ async def test_hot_nodes_are_relieved_when_the_policy_enforces_and_a_rollout_rep
                     change = ("--set-file", f"clusters.{_CLUSTER}.policy={enforcing}")
                     enforced.append(asyncio.create_task(manifests.run_job("policy", *change)))
 
-            client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
+            client = stack.enter_context(TopicClient(connect(kafka.settings), READ_TOPICS))
             demo_run = DemoRun(server, client, processes, _SIZE, show)
             await demo_run.run()
             await asyncio.gather(*rollout, *enforced)

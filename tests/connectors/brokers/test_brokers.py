@@ -1,16 +1,12 @@
 """Brokers that are started by this project: their content and their cleanup."""
 
-import os
 import socket
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
+from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection, connect
@@ -22,7 +18,6 @@ from tests.conftest import (
     create_named,
     eventually,
     running,
-    skipped_where_unavailable,
 )
 
 
@@ -49,15 +44,6 @@ def _read(settings: KafkaSettings, topic: str, partition: int, count: int) -> li
         return values
     finally:
         consumer.close()
-
-
-def _alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_a_broker_starts_with_all_topics_and_nothing_in_them(broker: RunningBroker) -> None:
@@ -89,29 +75,6 @@ def test_an_error_names_a_missing_program(
     with pytest.raises(KafkaUnavailable) as caught:
         KafkaServer(tmp_path / "kafka").start()
     assert program in str(caught.value)
-
-
-_SLOW_MAVEN = """#!/bin/sh
-echo called >> "$MAVEN_CALLS"
-sleep 0.2
-for each; do case $each in -DoutputDirectory=*) mkdir "${each#*=}";; esac; done
-"""
-
-
-@pytest.mark.usefixtures("cache")
-def test_concurrent_processes_download_the_jars_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    programs = _programs(tmp_path / "bin", "java", "mvn")
-    (tmp_path / "bin" / "mvn").write_text(_SLOW_MAVEN)
-    calls = tmp_path / "calls"
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("MAVEN_CALLS", str(calls))
-    with ThreadPoolExecutor(4) as several:
-        directories = list(several.map(lambda _: fetch_jars(), range(4)))
-    assert directories[0].is_dir()
-    assert len(set(directories)) == 1
-    assert calls.read_text().split() == ["called"]
 
 
 def test_without_maven_a_real_kafka_is_skipped_or_fails_where_all_is_required(
@@ -178,29 +141,3 @@ def test_a_broker_that_cannot_start_is_an_error_with_its_reason(tmp_path: Path) 
         twice = KafkaServer(tmp_path / "twice", port=listener.getsockname()[1])
         with pytest.raises(KafkaUnavailable, match="Address already in use"), twice:
             pass
-
-
-_STARTER = """
-import pathlib, sys, time
-from connectors.brokers.server import KafkaServer
-server = KafkaServer(pathlib.Path(sys.argv[1])).start()
-print(server.members[0].pid, flush=True)
-time.sleep(600)
-"""
-
-
-@pytest.mark.kafka
-def test_a_broker_ends_with_its_parent_process(tmp_path: Path) -> None:
-    with skipped_where_unavailable():
-        fetch_jars()
-    starter = subprocess.Popen(  # noqa: S603 - our own script
-        [sys.executable, "-c", _STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert starter.stdout is not None
-    try:
-        broker = int(starter.stdout.readline())
-        assert _alive(broker)
-    finally:
-        starter.kill()
-        starter.communicate()
-    assert eventually(lambda: not _alive(broker))

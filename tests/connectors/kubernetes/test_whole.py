@@ -18,6 +18,7 @@ import pytest
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
+from connectors.kafka.produce import produce_messages
 from connectors.kafka.topics import expected_topics
 from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane.audit import find_duplicates, read_audit_log
@@ -157,13 +158,14 @@ async def test_nothing_is_lost_bound_or_evicted_twice_under_faults(
         await asyncio.to_thread(plane.start)
         stack.callback(plane.stop)
         kafka = stack.enter_context(conftest.running(KafkaServer(tmp_path / "kafka")))
-        create_topics(connect(kafka.settings), expected_topics(kafka.settings))
+        connection = connect(kafka.settings)
+        create_topics(connection, expected_topics(kafka.settings))
         processes = stack.enter_context(
             run_processes(make_processes(tmp_path, plane, kafka.settings))
         )
         worker, watch, collect, bind, evict = processes
-        client = stack.enter_context(TopicClient(kafka.settings, READ_TOPICS))
-        client.send("policies", make_policy_record())
+        client = stack.enter_context(TopicClient(connection, READ_TOPICS))
+        produce_messages(connection, "policies", [make_policy_record()])
         faults = Faults(
             [
                 Fault("binder killed", bound(100), kill(bind)),

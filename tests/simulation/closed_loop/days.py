@@ -32,7 +32,7 @@ def scenario(seed: int = 0, **parameters: object) -> Scenario:
 
 def stages(policy: str = "mode: enforce\n", name: str = "ours") -> StageContender:
     """Return the contender that runs both stages under a policy."""
-    return StageContender(name, policy, LocalPipeline)
+    return StageContender(name, policy, LocalPipeline())
 
 
 class FirstWithRoom:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.closed_loop.contenders import UnknownContender, list_contenders, make_factories
+from simulation.closed_loop.contenders import InvalidContender, list_contenders, make_factories
 from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.stage_contender import StageContender
 
@@ -39,5 +39,5 @@ def test_a_policy_with_dry_evictions_has_a_warning(text: str, why: str, tmp_path
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_known_names() -> None:
-    with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
+    with pytest.raises(InvalidContender, match=r"'mine'; expected one or more of .*loadstream"):
         make_factories(["mine"], [])

@@ -29,7 +29,7 @@ def test_the_state_of_the_stages_matches_the_cluster() -> None:
     """Compares requests, pods and usage of every node after an hour of changes."""
     drawn = scenario(load=0.5)
     world, pipeline = World(drawn), LocalPipeline()
-    ours = StageContender("ours", "mode: enforce\n", lambda: pipeline)
+    ours = StageContender("ours", "mode: enforce\n", pipeline)
     ours.begin(world)
     for now_ms in range(BEGIN_MS, drawn.end_ms, 10_000):
         world.advance(now_ms)

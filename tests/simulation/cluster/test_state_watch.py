@@ -1,5 +1,7 @@
 """Reports of a simulated cluster."""
 
+from typing import Any
+
 import pytest
 
 from simulation.cluster.machines import Machine
@@ -12,7 +14,14 @@ from tests.simulation.cluster.harness import World
 class _World(StateWatchWorld):
     def __init__(self) -> None:
         self.cluster = World(budgeted=True).cluster
-        self.watch = SimulatedStateWatch(self.cluster)
+        self.cluster_name = self.cluster.name
+        self._watch = SimulatedStateWatch(self.cluster)
+
+    async def full_list(self, list_id: str) -> list[tuple[str, Any]]:
+        return list(self._watch.full_list(list_id))
+
+    async def changes(self) -> list[tuple[str, Any]]:
+        return list(self._watch.changes())
 
     async def create_pod(self) -> str:
         self.cluster.request_node(pod("a"))

@@ -1,12 +1,7 @@
-"""The control plane as a whole: its parts, its users and its cleanup."""
+"""The control plane as a whole: its parts and its users."""
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +9,6 @@ from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
 from simulation.control_plane.users import DUTIES
-from tests.conftest import eventually
 
 _PODS = "/api/v1/pods"
 
@@ -90,43 +84,3 @@ async def test_the_user_of_a_duty_has_only_the_rights_of_the_duty(
         "loadstream-bind": {"read a pod", "bind"},
         "loadstream-evict": {"read a pod", "evict"},
     }
-
-
-_STARTS = """
-import sys, time
-from pathlib import Path
-from simulation.control_plane.server import ControlPlane
-
-server = ControlPlane(Path(sys.argv[1]), Path(sys.argv[2])).start()
-print(*(part.pid for part in server.parts), flush=True)
-time.sleep(600)
-"""
-
-
-async def test_no_process_is_left_when_the_parent_process_is_killed(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
-    """A second, independent control plane runs next to the first one."""
-    starter = subprocess.Popen(  # noqa: S603 - our own script
-        [sys.executable, "-c", _STARTS, str(control_plane.binary), str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert starter.stdout is not None
-    parts = [int(word) for word in starter.stdout.readline().split()]
-    assert len(parts) == 4
-    assert not {part.pid for part in control_plane.parts} & set(parts)
-    starter.send_signal(signal.SIGKILL)
-    starter.wait()
-    starter.stdout.close()
-    assert eventually(lambda: not any(_alive(part) for part in parts))
-    assert all(part.pid for part in control_plane.parts)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return state != "Z"

@@ -1,4 +1,4 @@
-"""Messages are sent and received through an embedded broker."""
+"""Messages are received through an embedded broker."""
 
 import time
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from connectors.kafka.client import connect
+from connectors.kafka.produce import produce_messages
 from schemas.messages.lists import ListBegin
 from simulation.kubernetes_demo.topic_client import RecordLost, TopicClient
 from tests.conftest import RunningBroker
@@ -20,10 +22,10 @@ def _received(client: TopicClient, count: int) -> list[Any]:
 
 
 def test_sent_messages_are_received(embedded: RunningBroker) -> None:
-    with TopicClient(embedded.settings, ("node-state", "clock")) as client:
+    connection = connect(embedded.settings)
+    with TopicClient(connection, ("node-state", "clock")) as client:
         sent = [ListBegin(cluster="c", list_id=str(number)) for number in range(5)]
-        for message in sent:
-            client.send("node-state", message)
+        produce_messages(connection, "node-state", sent)
         assert _received(client, 5) == sent
 
 
@@ -32,7 +34,7 @@ def test_a_record_that_cannot_be_read_is_an_error(embedded: RunningBroker) -> No
     producer.produce("clock", b"nonsense", key=b"1", partition=1)
     producer.flush(60)
     with (
-        TopicClient(embedded.settings, ("clock",)) as client,
+        TopicClient(connect(embedded.settings), ("clock",)) as client,
         pytest.raises(RecordLost, match="clock partition 1 offset 0: the record is not JSON"),
     ):
         _received(client, 1)

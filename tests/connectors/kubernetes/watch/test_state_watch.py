@@ -25,8 +25,11 @@ BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 
 class _World(StateWatchWorld):
     def __init__(self, api: FakeApi, watch: KubernetesWatch) -> None:
-        self.api, self.watch = api, watch
+        self.api, self.watch, self.cluster_name = api, watch, watch.cluster
         self._pods = 0
+
+    async def full_list(self, list_id: str) -> list[tuple[str, Any]]:
+        return [record async for record in self.watch.full_list(list_id)]
 
     async def create_pod(self) -> str:
         self._pods += 1
