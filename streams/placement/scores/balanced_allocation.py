@@ -30,7 +30,6 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import FloatArray, IntArray
 from streams.usage.estimate import Estimator
 
-
 #: Index and amount of the resources that count; empty if the pod requests none of them.
 _Requests = tuple[tuple[int, float], ...]
 
