@@ -50,7 +50,7 @@ class Estimator:
         self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
-        self._estimation_arguments = (
+        self.estimation_arguments = (
             self.resources,
             compat,
             self._factors,
@@ -62,7 +62,7 @@ class Estimator:
         """By key of the kind."""
 
     def has_same_estimates(self, other: "Estimator") -> bool:
-        return self._estimation_arguments == other._estimation_arguments
+        return self.estimation_arguments == other.estimation_arguments
 
     def to_vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return amounts as a vector; missing resources are 0."""
