@@ -75,6 +75,8 @@ class ExpectedNodeUsage:
         """The metric as vectors."""
         self.metric_time_ms: int | None = None
         """Update time for estimation; a metric without update time keeps the earlier one."""
+        self.expires_at_ms: int | None = None
+        """Time when the metric expires; None without a metric, or if the metric has no update time."""
         self.profile = build_profile({}, {}, estimator.resources, estimator.thresholds)
         self.assigned: dict[str, AssignedPod] = {}
         """By uid of the pod."""
@@ -102,6 +104,7 @@ class ExpectedNodeUsage:
     def set_estimator(self, estimator: Estimator) -> bool:
         """Apply another estimator; return whether estimates may change. The caller sets the profile."""
         before, self.estimator = self.estimator, estimator
+        self._update_expiry()
         if before.has_same_estimates(estimator):
             return False
         if self.metric is not None and (
@@ -118,21 +121,19 @@ class ExpectedNodeUsage:
         self.vectors = None if metric is None else MetricVectors(metric, self.estimator)
         if metric is not None and metric.updated_at_ms is not None:
             self.metric_time_ms = metric.updated_at_ms
+        self._update_expiry()
         self._forget_time()
         self._recompute_sums()
 
-    @property
-    def expires_at_ms(self) -> int | None:
-        """Time when the metric expires; None without a metric, or if the metric has no update time."""
-        if self.metric is None or self.metric.updated_at_ms is None:
-            return None
-        limit_ms = self.estimator.args.node_metric_expiration_seconds * 1000
-        return self.metric.updated_at_ms + limit_ms
+    def _update_expiry(self) -> None:
+        self.expires_at_ms = None
+        if self.metric is not None and self.metric.updated_at_ms is not None:
+            limit_ms = self.estimator.args.node_metric_expiration_seconds * 1000
+            self.expires_at_ms = self.metric.updated_at_ms + limit_ms
 
     def is_expired(self, now_ms: int) -> bool:
         """Tell whether the metric has expired, is missing, or has no update time."""
-        expires_at_ms = self.expires_at_ms
-        return expires_at_ms is None or now_ms >= expires_at_ms
+        return self.expires_at_ms is None or now_ms >= self.expires_at_ms
 
     def has_expired_metric(self, now_ms: int) -> bool:
         """Tell whether there is a metric with an update time that has expired."""
