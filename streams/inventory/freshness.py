@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.node import Node
 from streams.usage.missing_usage import MissingUsage, find_missing_usage
 
@@ -17,12 +18,13 @@ class Freshness:
         self._filters_by_load = self._scores_by_load = False
         self._risk_resources: tuple[str, ...] = ()
 
-    def apply_policy(
-        self, *, filters_by_load: bool, scores_by_load: bool, risk_resources: tuple[str, ...]
-    ) -> None:
-        """Forget all nodes, and apply a policy; `risk_resources` are those of its risk score, if any."""
-        self._filters_by_load, self._scores_by_load = filters_by_load, scores_by_load
-        self._risk_resources = risk_resources
+    def apply_policy(self, policy: Policy) -> None:
+        """Forget all nodes, and apply a policy."""
+        self._filters_by_load = policy.plugins.filters(LOAD_AWARE)
+        self._scores_by_load = policy.plugins.scores(LOAD_AWARE)
+        by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
+        resources = policy.overutilization_risk.resources if by_risk else ()
+        self._risk_resources = tuple(resource.name for resource in resources)
         self.nodes = 0
         self.missing.clear()
 

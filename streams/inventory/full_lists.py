@@ -58,7 +58,6 @@ def find_unlisted_pods(
     """Yield uids of pods that were held before the list began and are missing in it, in stable order."""
     for name in sorted(nodes):
         for uid, held in nodes[name].held.items():
-            if held.is_placeholder:
-                continue
-            if held.list_id != list_id and held.sequence < begin_sequence:
+            is_older = held.sequence < begin_sequence and not held.is_placeholder
+            if is_older and held.list_id != list_id:
                 yield uid

@@ -13,7 +13,7 @@ from typing import Any
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
+from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node, RestoredPod
@@ -59,8 +59,6 @@ class Inventory:
         """Nodes with a changed row in table `pod_usage`."""
         self.fleet_changed = False
         """Whether the row of table `fleet_usage` has changed."""
-        self.held_pods = 0
-        """Number of held pods; a pod that two nodes hold counts twice."""
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing last read them."""
         self.openings: dict[str, int] = {}
@@ -98,14 +96,7 @@ class Inventory:
         self.estimator = Estimator(policy.load_aware, policy.compat)
         self.filter_thresholds = compute_filter_thresholds(policy, self.now_ms)
         self.estimator.thresholds = self.filter_thresholds.thresholds
-        by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
-        self.freshness.apply_policy(
-            filters_by_load=policy.plugins.filters(LOAD_AWARE),
-            scores_by_load=policy.plugins.scores(LOAD_AWARE),
-            risk_resources=tuple(
-                resource.name for resource in policy.overutilization_risk.resources if by_risk
-            ),
-        )
+        self.freshness.apply_policy(policy)
         self.index.clear(self.nodes.values())
         self._set_fleet(policy)
         for node in self.nodes.values():
@@ -338,9 +329,7 @@ class Inventory:
 
     def _register(self, node: Node, held: HeldPod) -> None:
         before = node.held.get(held.pod.uid)
-        if before is None:
-            self.held_pods += 1
-        else:
+        if before is not None:
             self.anti_affinity.drop(before.pod, node.name)
         self.anti_affinity.add(held.pod, node.name)
         self.node_of_pod[held.pod.uid] = node.name
@@ -366,7 +355,6 @@ class Inventory:
         held = node.release(uid, self.now_ms)
         if held is None:
             return None
-        self.held_pods -= 1
         self.anti_affinity.drop(held.pod, node.name)
         if self.node_of_pod[uid] == node.name:
             del self.node_of_pod[uid]

@@ -29,7 +29,7 @@ Requests = tuple[tuple[str, int], ...]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _CHECKED_AFTER_PODS = ("cpu", "memory", "ephemeral-storage")
-_CHECKED_FIRST = ("pods", *_CHECKED_AFTER_PODS)
+_CHECKED_FIRST = {"pods", *_CHECKED_AFTER_PODS}
 _ONE_POD = ("pods", 1)
 
 
@@ -42,11 +42,8 @@ def list_needed_amounts(kind: Kind) -> Requests:
     requests = kind.demand.requests
     amounts = [_ONE_POD]
     amounts += [(name, requests[name]) for name in _CHECKED_AFTER_PODS if requests.get(name, 0) > 0]
-    if len(requests) >= len(amounts):
-        other_amounts = [
-            item for item in requests.items() if item[0] not in _CHECKED_FIRST and item[1] > 0
-        ]
-        amounts += sorted(other_amounts)
+    others = requests.keys() - _CHECKED_FIRST
+    amounts += [(name, requests[name]) for name in sorted(others) if requests[name] > 0]
     return tuple(amounts)
 
 

@@ -64,12 +64,7 @@ class Tolerations:
 
     def find_untolerated(self, taints: Taints) -> Taint | None:
         """Return the first untolerated taint of a result of `select_refusing`; None if there is none."""
-        exists = self._exists
-        for taint in taints:
-            # For most taints there is a toleration of the key, so check that first.
-            if (taint.key, "") not in exists and not self.covers(taint):
-                return taint
-        return None
+        return next((taint for taint in taints if not self.covers(taint)), None)
 
 
 def select_refusing(taints: Taints) -> Taints:
