@@ -149,17 +149,12 @@ class NodeAffinity(SingleReasonFilter):
 
 def _parse_term(term: NodeSelectorTerm) -> Requirements | None:
     """Parse a term; return None if it cannot match any node."""
-    requirements: list[LabelRequirement] = []
-    for parse, expressions in (
-        (parse_label_expression, term.match_expressions),
-        (parse_field_expression, term.match_fields),
-    ):
-        for expression in expressions:
-            requirement = parse(expression)
-            if requirement is None:
-                return None
-            requirements.append(requirement)
-    return tuple(requirements) or None
+    parsed = [
+        *map(parse_label_expression, term.match_expressions),
+        *map(parse_field_expression, term.match_fields),
+    ]
+    requirements = tuple(requirement for requirement in parsed if requirement is not None)
+    return requirements if requirements and len(requirements) == len(parsed) else None
 
 
 def _match_all(requirements: Requirements, labels: Labels) -> bool:

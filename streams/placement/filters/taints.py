@@ -49,18 +49,11 @@ class Tolerations:
                 self._equal.add((toleration.key, toleration.effect, toleration.value))
 
     def covers(self, taint: Taint) -> bool:
-        key, effect, exists, equal = taint.key, taint.effect, self._exists, self._equal
-        if ("", "") in exists or (key, "") in exists:
+        key, effect = taint.key, taint.effect
+        covering = ((key, ""), (key, effect), ("", effect), ("", ""))
+        if not self._exists.isdisjoint(covering):
             return True
-        if (key, effect) in exists or ("", effect) in exists:
-            return True
-        value = taint.value
-        return bool(equal) and (
-            (key, "", value) in equal
-            or (key, effect, value) in equal
-            or ("", "", value) in equal
-            or ("", effect, value) in equal
-        )
+        return any((*pair, taint.value) in self._equal for pair in covering)
 
     def find_untolerated(self, taints: Taints) -> Taint | None:
         """Return the first untolerated taint of a result of `select_refusing`; None if there is none."""
