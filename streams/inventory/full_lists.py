@@ -45,13 +45,6 @@ class FullLists:
         return self.begun.pop(topic)
 
 
-def find_unlisted_nodes(nodes: Mapping[str, Node], list_id: str) -> Iterator[Node]:
-    """Yield nodes with a state that are missing in a list, in the order of names."""
-    for name in sorted(nodes):
-        if nodes[name].state is not None and nodes[name].list_id != list_id:
-            yield nodes[name]
-
-
 def find_unlisted_pods(
     nodes: Mapping[str, Node], list_id: str, begin_sequence: int
 ) -> Iterator[str]:

@@ -8,14 +8,13 @@ owners, fresh metrics, and the names of changed table rows until they are writte
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
-from streams.inventory.full_lists import FullLists, find_unlisted_nodes
+from streams.inventory.full_lists import FullLists
 from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex
 from streams.inventory.pod_index import AntiAffinity, OwnedPods
@@ -224,11 +223,15 @@ class Inventory:
 
     def remove_unlisted_nodes(self, list_id: str, limit: int) -> bool:
         """Remove at most `limit` nodes that a full list does not contain; return whether all are removed."""
-        removed = list(islice(find_unlisted_nodes(self.nodes, list_id), limit))
-        for node in removed:
+        unlisted = [
+            node
+            for _, node in sorted(self.nodes.items())
+            if node.state is not None and node.list_id != list_id
+        ]
+        for node in unlisted[:limit]:
             self.changed_nodes[node.name] = None
             self._remove(node)
-        return len(removed) < limit
+        return len(unlisted) < limit
 
     def _forget_empty(self, node: Node) -> None:
         if node.state is None and not node.held and node.usage.metric is None:
