@@ -96,7 +96,7 @@ class Placement:
             return self.withdraw(uid, cause, "the request was withdrawn")
         if self.inventory.find_held(uid) is not None:
             return []  # the pod already has a reservation or runs on a node
-        if self.inventory.context.has_time and not self.pending.deferred:
+        if self.inventory.has_time and not self.pending.deferred:
             return self._handle_new(request, cause)
         limit_reached = self.pending.check_limit(uid, self.inventory.policy.max_pending_requests)
         if limit_reached is not None:
@@ -108,7 +108,7 @@ class Placement:
         self.changed_requests[uid] = None
         decisions: list[OutputMessage] = []
         # Two deferred requests for each new one, so that the backlog shrinks under load.
-        for _ in range(2 * self.inventory.context.has_time):
+        for _ in range(2 * self.inventory.has_time):
             deferred = self.pending.take_deferred()
             if deferred is not None:
                 decisions += self._handle_deferred(deferred, cause)
@@ -194,7 +194,7 @@ class Placement:
             last_kind = kind
             decisions += self._handle_deferred(request, cause)
         self.pending.release_delayed(cause.now_ms)
-        if self.inventory.context.paused:
+        if self.inventory.paused:
             return decisions
         decisions += self.excluded_requests.recheck(self.inventory.policy, budget, cause)
         return decisions + self._retry(budget, cause)
@@ -206,24 +206,24 @@ class Placement:
         in order of rank. Otherwise the groups that the openings may help are retried at the next tick.
         """
         opened = self._take_openings()
-        context, pending = self.inventory.context, self.pending
+        inventory, pending = self.inventory, self.pending
         if not opened or not pending.group_count:
             return []
         name, change = next(iter(opened.items()))
-        node = self.inventory.nodes.get(name)
+        node = inventory.nodes.get(name)
         can_try_now = (
             len(opened) == 1
             and node is not None
             and node.row >= 0
             and pending.group_count <= GROUPS_AT_ONCE_MAX
-            and context.has_time
-            and not context.paused
+            and inventory.has_time
+            and not inventory.paused
             and not pending.has_woken()
         )
         if node is None or not can_try_now:
             self._wake(opened)
             return []
-        self.inventory.update_index()
+        inventory.update_index()
         return self._try_groups_on(node, change, cause)
 
     def note_openings(self) -> None:
@@ -286,7 +286,7 @@ class Placement:
         waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
         group_waits = self.pending.find_group(kind) is not None
         joins_group = group_waits and not self.migrations.tracking.has_room_for(pod)
-        if joins_group or self.inventory.context.paused:
+        if joins_group or self.inventory.paused:
             return self._join_group_untried(waiting, cause)
         if self.pending.has_woken():
             return self._join_group_untried(waiting, cause, "other waiting pods are tried first")
@@ -392,7 +392,7 @@ class Placement:
         self._add_waiting(waiting, cause)
         group = self.pending.find_group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        if self.inventory.context.paused:
+        if self.inventory.paused:
             note = "the cluster is paused; the pod is placed after it resumes"
         if note:
             waiting.attempt += 1
@@ -496,7 +496,7 @@ class Placement:
     def _report_withdrawn(
         self, cause: Cause, pod: Pod, reason: str, node: str | None = None
     ) -> list[OutputMessage]:
-        if not self.inventory.context.has_time:
+        if not self.inventory.has_time:
             return []  # the request was deferred, and nothing was reported about it
         return [explain.build_ended(cause, pod, "withdrawn", reason, node=node)]
 

@@ -78,7 +78,7 @@ class Rebalancer:
         self.last_round_ms = cause.now_ms
         self._preparation_failed = False
         dry_run = self._inventory.policy.dry_run
-        if self._inventory.context.paused:
+        if self._inventory.paused:
             self.balancer.forget_hot_nodes()
             return [build_stopped_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self.balancer.make_round(cause.now_ms, self._migrations.begin_round(cause))

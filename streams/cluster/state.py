@@ -376,8 +376,7 @@ class ClusterState:
     @property
     def now_ms(self) -> int | None:
         """Log time; None before the first clock tick."""
-        context = self.inventory.context
-        return context.now_ms if context.has_time else None
+        return self.inventory.now_ms if self.inventory.has_time else None
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy, and pause or resume the cluster as the policy record says."""
@@ -387,7 +386,7 @@ class ClusterState:
             self.memory.set_policy(policy, self.inventory.now_ms)
             self.migrations.set_policy(policy)
             self.rebalancer.set_policy(policy)
-        self.inventory.pause(self.policy_record is not None and self.policy_record.paused)
+        self.inventory.paused = self.policy_record is not None and self.policy_record.paused
 
     def advance(self, now_ms: int) -> None:
         """Set log time, without any decision."""

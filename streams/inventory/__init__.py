@@ -6,7 +6,7 @@ records changes for arrays over nodes and for table rows. Its time is that of th
 inventory       nodes and pods of one cluster; its policy, time and pause
 node            one node with its pods, usage and statistics
 node_index      rows of nodes in arrays, and a log of their changes
-pod_index       pods by controller, anti-affinity, and end of reservation
+pod_index       pods by controller, and anti-affinity
 pod_events      applies lifecycle records: a pod gets room, moves, or releases its room
 full_lists      full lists of nodes and pods: objects that are missing in a list are gone
 freshness       counts of nodes with a fresh metric, and of usage that is missing in metrics

@@ -1,11 +1,8 @@
-"""Counts nodes with a fresh metric, and nodes whose metric lacks usage that the policy needs.
+"""Counts nodes with a fresh metric, and nodes whose metric lacks usage that the policy needs."""
 
-Metrics expire without a record, so a heap has the time of each node's next check.
-"""
-
-import heapq
 from collections import Counter
 
+from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.node import Node
 from streams.usage.missing_usage import MissingUsage, find_missing_usage
 
@@ -20,18 +17,14 @@ class Freshness:
         """Number of nodes by the usage that their metrics lack."""
         self._filters_by_load = self._scores_by_load = False
         self._risk_resources: tuple[str, ...] = ()
-        self._expiries: list[tuple[int, str]] = []
-        """Heap of times at which metrics may expire, with the names of the nodes."""
-        self._next_check_ms: dict[str, int] = {}
-        """Time of each node's next check; other entries of the heap are stale."""
 
-    def apply_policy(
-        self, *, filters_by_load: bool, scores_by_load: bool, risk_resources: tuple[str, ...]
-    ) -> None:
-        """Forget all nodes, and apply a policy; `risk_resources` are those of its risk score, if any."""
-        self._filters_by_load, self._scores_by_load = filters_by_load, scores_by_load
-        self._risk_resources = risk_resources
-        self._expiries, self._next_check_ms = [], {}
+    def apply_policy(self, policy: Policy) -> None:
+        """Forget all nodes, and apply a policy."""
+        self._filters_by_load = policy.plugins.filters(LOAD_AWARE)
+        self._scores_by_load = policy.plugins.scores(LOAD_AWARE)
+        by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
+        resources = policy.overutilization_risk.resources if by_risk else ()
+        self._risk_resources = tuple(resource.name for resource in resources)
         self.nodes = 0
         self.missing.clear()
 
@@ -47,23 +40,6 @@ class Freshness:
         self.nodes -= node.fresh
         self.missing.subtract(node.missing)
         node.missing = ()
-
-    def schedule_check(self, node: Node) -> None:
-        """Let `pop_due` return a node when its metric expires."""
-        at_ms = node.usage.expires_at_ms
-        if at_ms is not None and at_ms < self._next_check_ms.get(node.name, at_ms + 1):
-            self._next_check_ms[node.name] = at_ms
-            heapq.heappush(self._expiries, (at_ms, node.name))
-
-    def pop_due(self, now_ms: int) -> list[str]:
-        """Return the names of nodes to check now; some of these nodes have a newer metric."""
-        due = []
-        while self._expiries and self._expiries[0][0] <= now_ms:
-            at_ms, name = heapq.heappop(self._expiries)
-            if self._next_check_ms.get(name) == at_ms:
-                del self._next_check_ms[name]
-                due.append(name)
-        return due
 
     def update_fresh(self, node: Node, now_ms: int) -> None:
         fresh = not node.usage.is_expired(now_ms)

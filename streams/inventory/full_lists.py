@@ -45,20 +45,12 @@ class FullLists:
         return self.begun.pop(topic)
 
 
-def find_unlisted_nodes(nodes: Mapping[str, Node], list_id: str) -> Iterator[Node]:
-    """Yield nodes with a state that are missing in a list, in the order of names."""
-    for name in sorted(nodes):
-        if nodes[name].state is not None and nodes[name].list_id != list_id:
-            yield nodes[name]
-
-
 def find_unlisted_pods(
     nodes: Mapping[str, Node], list_id: str, begin_sequence: int
 ) -> Iterator[str]:
     """Yield uids of pods that were held before the list began and are missing in it, in stable order."""
     for name in sorted(nodes):
         for uid, held in nodes[name].held.items():
-            if held.is_placeholder:
-                continue
-            if held.list_id != list_id and held.sequence < begin_sequence:
+            is_older = held.sequence < begin_sequence and not held.is_placeholder
+            if is_older and held.list_id != list_id:
                 yield uid

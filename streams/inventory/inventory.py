@@ -5,18 +5,19 @@ usage and statistics. The inventory updates data about several nodes: rows in th
 owners, fresh metrics, and the names of changed table rows until they are written.
 """
 
+import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
+from typing import Any
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
+from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
-from streams.inventory.full_lists import FullLists, find_unlisted_nodes
+from streams.inventory.full_lists import FullLists
 from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex
-from streams.inventory.pod_index import AntiAffinity, OwnedPods, Reservations
+from streams.inventory.pod_index import AntiAffinity, OwnedPods
 from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.held_pod import HeldPod
 from streams.risk.fleet_usage import Fleet
@@ -28,31 +29,24 @@ from streams.usage.thresholds import compute_filter_thresholds
 _FORGOTTEN_PER_TICK_MAX = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Policy, log time and pause of a cluster."""
-
-    policy: Policy
-    now_ms: int = 0
-    """Log time; 0 before the first clock tick."""
-    has_time: bool = False
-    """Whether a clock tick has set the log time."""
-    paused: bool = False
-    """Whether the cluster applies records without making decisions."""
-
-
 class Inventory:
     def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.now_ms = 0
+        """Log time; 0 before the first clock tick."""
+        self.has_time = False
+        """Whether a clock tick has set the log time."""
+        self.paused = False
+        """Whether the cluster applies records without making decisions."""
         self.nodes: dict[str, Node] = {}
         self.index = NodeIndex()
         """Rows of the nodes with a state; see `update_index`."""
-        self._stateless: dict[str, None] = {}
-        """Nodes without a state in Kubernetes: nodes that only pods or metrics name, and removed nodes."""
         self.node_of_pod: dict[str, str] = {}
         """Name of the node that holds a pod, by uid of the pod."""
         self.owners = OwnedPods()
         self.anti_affinity = AntiAffinity()
-        self._reservations = Reservations()
+        self._reservation_ends: list[tuple[int, str, str]] = []
+        """Heap of time, uid and decision of reservations; some were confirmed or released since."""
         self.cordoned: dict[str, None] = {}
         """Nodes that get no new pods because they are being drained."""
         self.numbers = RecordNumbers()
@@ -64,33 +58,17 @@ class Inventory:
         """Nodes with a changed row in table `pod_usage`."""
         self.fleet_changed = False
         """Whether the row of table `fleet_usage` has changed."""
-        self.held_pods = 0
-        """Number of held pods; a pod that two nodes hold counts twice."""
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing last read them."""
         self.openings: dict[str, int] = {}
         """Changed parts, by name, of nodes that may accept more pods; placement takes and clears them."""
         self.freshness = Freshness()
         self.lists = FullLists()
-        self.context = Context(policy)
         self.fleet: Fleet | None = None
         """Usage of all pods of the cluster; None if no plugin uses statistics."""
         self._policy_parts: tuple[object, ...] = ()
         """Parts of the policy that nodes and arrays depend on."""
         self.set_policy(policy)
-
-    # --- context --------------------------------------------------------------------------------
-
-    @property
-    def policy(self) -> Policy:
-        return self.context.policy
-
-    @property
-    def now_ms(self) -> int:
-        return self.context.now_ms
-
-    def pause(self, paused: bool) -> None:
-        self.context = replace(self.context, paused=paused)
 
     # --- policy and time ------------------------------------------------------------------------
 
@@ -105,7 +83,7 @@ class Inventory:
             policy.overutilization_risk,
             policy.moving_thresholds.filter,
         )
-        self.context = replace(self.context, policy=policy)
+        self.policy = policy
         self._mean_window_ms = max(
             section.as_message.average_ms for section in policy.collect.by_section.values()
         )
@@ -117,21 +95,13 @@ class Inventory:
         self.estimator = Estimator(policy.load_aware, policy.compat)
         self.filter_thresholds = compute_filter_thresholds(policy, self.now_ms)
         self.estimator.thresholds = self.filter_thresholds.thresholds
-        by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
-        self.freshness.apply_policy(
-            filters_by_load=policy.plugins.filters(LOAD_AWARE),
-            scores_by_load=policy.plugins.scores(LOAD_AWARE),
-            risk_resources=tuple(
-                resource.name for resource in policy.overutilization_risk.resources if by_risk
-            ),
-        )
+        self.freshness.apply_policy(policy)
         self.index.clear(self.nodes.values())
         self._set_fleet(policy)
         for node in self.nodes.values():
             if node.set_estimator(self.estimator):
                 # Rounds use estimates too.
                 self.touched[node.name] = None
-            self.freshness.schedule_check(node)
         self.index_stale = True
 
     def _set_fleet(self, policy: Policy) -> None:
@@ -149,14 +119,10 @@ class Inventory:
 
     def advance(self, now_ms: int) -> None:
         """Set log time; metrics may expire."""
-        self.context = replace(self.context, now_ms=now_ms, has_time=True)
-        for node in map(self.nodes.get, self.freshness.pop_due(now_ms)):
-            if node is None:
-                continue
-            if not node.usage.is_expired(now_ms):
-                self.freshness.schedule_check(node)
-            elif node.fresh:
-                self.freshness.update_fresh(node, self.now_ms)
+        self.now_ms, self.has_time = now_ms, True
+        for node in self.nodes.values():
+            if node.fresh and node.usage.is_expired(now_ms):
+                self.freshness.update_fresh(node, now_ms)
                 self._touch(node, Change.METRIC)
         self._update_thresholds()
 
@@ -217,7 +183,6 @@ class Inventory:
             return
         if node.state is None:
             self.index_stale = True
-            self._stateless.pop(node.name, None)
         node.set_state(state)
         metric = node.usage.metric
         if (
@@ -237,17 +202,17 @@ class Inventory:
             None if metric.removed else metric, average_ms=self._mean_window_ms, extend=not restored
         ):
             self.changed_lifetimes[node.name] = None
-        self.freshness.schedule_check(node)
         self.freshness.update_fresh(node, self.now_ms)
         self.changed_nodes[metric.node] = None
         self._touch(node, Change.METRIC)
         self._forget_empty(node)
 
     def _remove(self, node: Node) -> None:
-        self._remove_row(node)
+        if node.row >= 0:
+            node.row = -1
+            self.freshness.remove(node)
         node.set_state(None)
         self._forget_usage(node)
-        self._stateless[node.name] = None
         self.index_stale = True
         self._forget_empty(node)
 
@@ -256,23 +221,21 @@ class Inventory:
         if self.fleet is not None:
             self.changed_lifetimes[node.name] = None
 
-    def _remove_row(self, node: Node) -> None:
-        if node.row >= 0:
-            node.row = -1
-            self.freshness.remove(node)
-
     def remove_unlisted_nodes(self, list_id: str, limit: int) -> bool:
         """Remove at most `limit` nodes that a full list does not contain; return whether all are removed."""
-        removed = list(islice(find_unlisted_nodes(self.nodes, list_id), limit))
-        for node in removed:
+        unlisted = [
+            node
+            for _, node in sorted(self.nodes.items())
+            if node.state is not None and node.list_id != list_id
+        ]
+        for node in unlisted[:limit]:
             self.changed_nodes[node.name] = None
             self._remove(node)
-        return len(removed) < limit
+        return len(unlisted) < limit
 
     def _forget_empty(self, node: Node) -> None:
         if node.state is None and not node.held and node.usage.metric is None:
             self.nodes.pop(node.name, None)
-            self._stateless.pop(node.name, None)
             self.changed_nodes[node.name] = None
             if self.fleet is not None:
                 self.changed_lifetimes[node.name] = None
@@ -282,11 +245,10 @@ class Inventory:
 
         Otherwise these metrics would accumulate, because new nodes have new names.
         """
-        nodes, now_ms = self.nodes, self.now_ms
         removed = [
-            name
-            for name in self._stateless
-            if not nodes[name].held and nodes[name].usage.has_expired_metric(now_ms)
+            node.name
+            for node in self.nodes.values()
+            if node.state is None and not node.held and node.usage.has_expired_metric(self.now_ms)
         ]
         # By name, because a restored state does not have the original order.
         for name in sorted(removed)[:_FORGOTTEN_PER_TICK_MAX]:
@@ -315,7 +277,6 @@ class Inventory:
         if node is None:
             node = self.nodes[name] = Node(name, self.estimator, self.fleet)
             node.cordoned = name in self.cordoned
-            self._stateless[name] = None
         return node
 
     def set_cordoned(self, name: str, *, cordoned: bool) -> None:
@@ -371,14 +332,14 @@ class Inventory:
 
     def _register(self, node: Node, held: HeldPod) -> None:
         before = node.held.get(held.pod.uid)
-        if before is None:
-            self.held_pods += 1
-        else:
+        if before is not None:
             self.anti_affinity.drop(before.pod, node.name)
         self.anti_affinity.add(held.pod, node.name)
         self.node_of_pod[held.pod.uid] = node.name
         self.owners.add(held.pod)
-        self._reservations.add(held)
+        if held.expires_at_ms is not None and held.decision_id is not None:
+            end = (held.expires_at_ms, held.pod.uid, held.decision_id)
+            heapq.heappush(self._reservation_ends, end)
 
     def restore_held(self, name: str, pods: Sequence[RestoredPod]) -> None:
         """Hold all pods of a table row."""
@@ -397,7 +358,6 @@ class Inventory:
         held = node.release(uid, self.now_ms)
         if held is None:
             return None
-        self.held_pods -= 1
         self.anti_affinity.drop(held.pod, node.name)
         if self.node_of_pod[uid] == node.name:
             del self.node_of_pod[uid]
@@ -411,28 +371,25 @@ class Inventory:
 
     def pop_expired(self, now_ms: int) -> Iterator[tuple[Node, HeldPod]]:
         """Yield the pods whose reservations end now, once each, the earliest first."""
-        for uid, decision_id in self._reservations.pop_due(now_ms):
-            node_and_held = self.find_held(uid)
-            if node_and_held is None:
+        while self._reservation_ends and self._reservation_ends[0][0] <= now_ms:
+            _, uid, decision_id = heapq.heappop(self._reservation_ends)
+            node, held = self.find_held(uid) or (None, None)
+            if node is None or held is None or held.expires_at_ms is None:
                 continue
-            held = node_and_held[1]
-            if held.decision_id == decision_id and held.expires_at_ms is not None:
-                yield node_and_held
+            if held.decision_id == decision_id:
+                yield node, held
 
     def set_expiry(self, uid: str, expires_at_ms: int | None) -> None:
         """Change the end of a pod's reservation; None confirms the pod."""
-        node_and_held = self.find_held(uid)
-        if node_and_held is not None:
-            node, held = node_and_held
-            self._replace_held(node, replace(held, expires_at_ms=expires_at_ms))
+        self._update_held(uid, expires_at_ms=expires_at_ms)
 
     def mark_listed(self, uid: str, list_id: str) -> None:
         """Note the last full list that contains a pod."""
+        self._update_held(uid, list_id=list_id)
+
+    def _update_held(self, uid: str, **changes: Any) -> None:
         node_and_held = self.find_held(uid)
         if node_and_held is not None:
             node, held = node_and_held
-            self._replace_held(node, replace(held, list_id=list_id))
-
-    def _replace_held(self, node: Node, held: HeldPod) -> None:
-        node.held[held.pod.uid] = held
-        self.changed_pods[node.name, held.pod.uid] = None
+            node.held[uid] = replace(held, **changes)
+            self.changed_pods[node.name, uid] = None

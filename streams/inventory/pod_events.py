@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Node
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import intern_pod
 
@@ -65,35 +64,20 @@ def find_pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
 
 def apply_lifecycle(inventory: Inventory, lifecycle: PodLifecycle) -> None:
     pod = lifecycle.pod
-    node_and_held = inventory.find_held(pod.uid)
+    _, before = inventory.find_held(pod.uid) or (None, None)
     if is_over(lifecycle):
         if lifecycle.event != "seen":
             inventory.release(pod.uid)
     elif pod.node is not None:
-        if node_and_held is not None and node_and_held[0].name != pod.node:
-            inventory.release(pod.uid)
-        before = None if node_and_held is None else node_and_held[1]
         _hold(inventory, lifecycle, pod.node, before)
     elif pod.nominated_node is not None:
-        _nominate(inventory, lifecycle, pod.nominated_node, node_and_held)
-    elif node_and_held is not None and node_and_held[1].is_nominated:
+        # Another scheduler has nominated the pod. A placement by loadstream has precedence.
+        if before is None or before.is_nominated:
+            _hold(inventory, lifecycle, pod.nominated_node, None, expires_at_ms=EPOCH_MS_MAX)
+    elif before is not None and before.is_nominated:
         inventory.release(pod.uid)
     elif (list_id := inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)) is not None:
         inventory.mark_listed(pod.uid, list_id)
-
-
-def _nominate(
-    inventory: Inventory,
-    lifecycle: PodLifecycle,
-    name: str,
-    node_and_held: tuple[Node, HeldPod] | None,
-) -> None:
-    """Reserve room for a pod that another scheduler has nominated, unless loadstream has placed it."""
-    if node_and_held is not None and not node_and_held[1].is_nominated:
-        return
-    if node_and_held is not None and node_and_held[0].name != name:
-        inventory.release(lifecycle.pod.uid)
-    _hold(inventory, lifecycle, name, None, expires_at_ms=EPOCH_MS_MAX)
 
 
 def _hold(
@@ -103,7 +87,10 @@ def _hold(
     before: HeldPod | None,
     expires_at_ms: int | None = None,
 ) -> None:
+    """Hold a pod on a node, instead of another node that held it."""
     pod = lifecycle.pod
+    if inventory.node_of_pod.get(pod.uid, name) != name:
+        inventory.release(pod.uid)
     kind = intern_pod(pod)
     held = HeldPod(
         pod=pod,

@@ -3,27 +3,27 @@
 Each change of a held pod updates the indexes, so that decisions need not search the cluster:
 
 - all pods and unready pods by controller, for limits per workload (a placeholder has no controller),
-- terms of required anti-affinity, for the nodes that a new pod must avoid,
-- ends of reservations, to release room when the binding was not confirmed in time.
+- terms of required anti-affinity, for the nodes that a new pod must avoid.
 
 Terms of anti-affinity are indexed by the labels that their selectors require, so a pod is compared only
 with terms that may select it. If there are too many of these terms, all of them count as matches. This limits
 the time of a request.
 """
 
-import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 from schemas.messages.pods import Pod, PodAffinityTerm
-from streams.pods.held_pod import HeldPod
 
 #: Most terms that are compared with one pod.
 COMPARED_MAX = 256
 
 #: Namespace of the pod that has a term, and the term as text.
 _Key = tuple[str, str]
+#: A label with one of its values; None is any value.
+_Label = tuple[str, str | None]
+#: Stands for the label of terms that require none.
+_NO_LABEL: _Label = ("", None)
 _NONE: Mapping[str, None] = {}
 
 
@@ -85,8 +85,8 @@ class AntiAffinityTerm:
     def __init__(self, term: PodAffinityTerm) -> None:
         self._term = term
         self.topology_key = term.topology_key
-        self.labels: tuple[tuple[str, str | None], ...] = tuple(_find_labels(term))
-        """Each selected pod has one of these labels; None is any value. Empty if no label is required."""
+        self.labels = tuple(dict.fromkeys(_find_labels(term))) or (_NO_LABEL,)
+        """Each selected pod has one of these labels."""
         self.nodes: Counter[str] = Counter()
         """Number of pods with the term by node."""
 
@@ -99,7 +99,7 @@ class AntiAffinityTerm:
         return term.selector is not None and term.selector.matches(pod.labels)
 
 
-def _find_labels(term: PodAffinityTerm) -> Iterator[tuple[str, str | None]]:
+def _find_labels(term: PodAffinityTerm) -> Iterator[_Label]:
     """Yield the labels that one requirement of the selector accepts."""
     if term.selector is None:
         return
@@ -120,8 +120,7 @@ class AntiAffinity:
 
     def __init__(self) -> None:
         self._terms: dict[_Key, AntiAffinityTerm] = {}
-        self._by_label: dict[tuple[str, str | None], dict[_Key, None]] = {}
-        self._unlabelled: dict[_Key, None] = {}
+        self._by_label: dict[_Label, dict[_Key, None]] = {}
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -133,8 +132,8 @@ class AntiAffinity:
             held_term = self._terms.get(key)
             if held_term is None:
                 held_term = self._terms[key] = AntiAffinityTerm(term)
-                for index in self._find_indexes(held_term):
-                    index[key] = None
+                for label in held_term.labels:
+                    self._by_label.setdefault(label, {})[key] = None
             held_term.nodes[node] += 1
 
     def drop(self, pod: Pod, node: str) -> None:
@@ -146,21 +145,15 @@ class AntiAffinity:
             if not held_term.nodes[node]:
                 del held_term.nodes[node]
             if not held_term.nodes:
-                for index in self._find_indexes(held_term):
-                    index.pop(key, None)
                 for label in held_term.labels:
-                    if not self._by_label.get(label):
-                        self._by_label.pop(label, None)
+                    self._by_label[label].pop(key)
+                    if not self._by_label[label]:
+                        del self._by_label[label]
                 del self._terms[key]
-
-    def _find_indexes(self, held_term: AntiAffinityTerm) -> Iterable[dict[_Key, None]]:
-        if not held_term.labels:
-            return (self._unlabelled,)
-        return [self._by_label.setdefault(label, {}) for label in held_term.labels]
 
     def find_terms(self, pod: Pod) -> list[AntiAffinityTerm]:
         """Return the terms that select a pod, or all terms that may select it if there are too many."""
-        keys = dict(self._unlabelled)
+        keys = dict(self._by_label.get(_NO_LABEL, {}))
         for name, value in pod.labels.items():
             keys |= self._by_label.get((name, value), {})
             keys |= self._by_label.get((name, None), {})
@@ -168,29 +161,3 @@ class AntiAffinity:
         if len(keys) > COMPARED_MAX:
             return [terms[key] for key in keys]
         return [terms[key] for key in keys if terms[key].matches(pod, key[0])]
-
-
-class _ReservationEnd(NamedTuple):
-    at_ms: int
-    uid: str
-    decision_id: str
-
-
-class Reservations:
-    """Ends of reservations. Callers check whether a reservation was confirmed or released since."""
-
-    def __init__(self) -> None:
-        self._ends: list[_ReservationEnd] = []
-
-    def add(self, held: HeldPod) -> None:
-        """Remember when a pod's reservation ends, unless it is confirmed."""
-        if held.expires_at_ms is not None and held.decision_id is not None:
-            heapq.heappush(
-                self._ends, _ReservationEnd(held.expires_at_ms, held.pod.uid, held.decision_id)
-            )
-
-    def pop_due(self, now_ms: int) -> Iterator[tuple[str, str]]:
-        """Yield uid and decision of reservations that end now, once each, the earliest first."""
-        while self._ends and self._ends[0].at_ms <= now_ms:
-            end = heapq.heappop(self._ends)
-            yield end.uid, end.decision_id

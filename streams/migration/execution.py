@@ -69,13 +69,13 @@ class Execution:
 
     def shorten_backoffs(self, policy: Policy) -> None:
         """Shorten back-offs to the limit of a policy."""
-        context, registry = self.lifecycle.inventory.context, self.lifecycle.registry
-        if not context.has_time:
+        inventory, registry = self.lifecycle.inventory, self.lifecycle.registry
+        if not inventory.has_time:
             return
         for row in list(registry):
-            if row.retry_at_ms <= context.now_ms:
+            if row.retry_at_ms <= inventory.now_ms:
                 continue
-            latest_ms = context.now_ms + compute_backoff_ms(policy, row.attempts)
+            latest_ms = inventory.now_ms + compute_backoff_ms(policy, row.attempts)
             if row.retry_at_ms > latest_ms:
                 registry.put(row.model_copy(update={"retry_at_ms": latest_ms}))
 

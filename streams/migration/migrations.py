@@ -121,7 +121,7 @@ class Migrations:
         freeze = self._moves.explain_freeze(held.pod.owner_key, now_ms)
         if freeze is not None:
             return Gate("RecentMoves", freeze)
-        if lifecycle.inventory.context.paused:
+        if lifecycle.inventory.paused:
             return Gate("Paused", "the cluster is paused", "round")
         node_and_held = lifecycle.inventory.find_held(uid)
         if node_and_held is None or node_and_held[0].name != node:
@@ -208,7 +208,7 @@ class Migrations:
         self.lifecycle.limiters.advance(passed_ms, cause.now_ms)
         self.tracking.tick(cause)
         self.lifecycle.limiters.drop_full(cause.now_ms)
-        if self.lifecycle.inventory.context.paused:
+        if self.lifecycle.inventory.paused:
             return
         self.drains.tick(cause)
         interval_ms = self.lifecycle.policy.migration.arbitration_args.interval_ms

@@ -10,7 +10,6 @@ replacement pod gets the room that a migration holds for it.
 pending            requests that wait for a node, grouped by kind of pod
 placer             chooses the best node that is not excluded for the pod; recomputes changed nodes only
 ranking            results of all filters and scores for one kind of pod
-normalize          stretches raw scores to 0..100
 excluded_requests  pods that wait alone because of exclusions
 explain            decisions as messages
 plugin             base classes of filters and scores

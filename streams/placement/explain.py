@@ -4,8 +4,8 @@ The id of a decision is derived from the record that caused it, so a replay prod
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
@@ -21,36 +21,13 @@ from streams.usage.missing_usage import ESTIMATES, MissingUsage, get_pods_bit
 REASONS_MAX = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Refusals:
+class Refusals(NamedTuple):
     """Why no node accepts a kind of pod."""
 
-    nodes: int
-    stale_nodes: int
-    refused_by: dict[str, int]
-    reasons: tuple[tuple[str, int], ...]
-    """Reasons with the number of refused nodes, most nodes first."""
-    load_thresholds: dict[str, Any] | None = None
-    missing: Mapping[MissingUsage, int] = field(default_factory=dict)
-    """Number of nodes by the usage that their metrics lack."""
-
-    @property
-    def message(self) -> str:
-        """One line, as in "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"."""
-        if not self.nodes:
-            return "the cluster has no nodes"
-        note = describe_missing(self.missing)
-        reasons = self._describe_reasons()
-        return f"{reasons} ({note})" if note else reasons
-
-    def _describe_reasons(self) -> str:
-        counts = [(nodes, reason.removeprefix("node(s) ")) for reason, nodes in self.reasons]
-        other_nodes = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
-        if other_nodes:
-            counts.append((other_nodes, "other reasons"))
-        return "; ".join(
-            f"{nodes} {'node' if nodes == 1 else 'nodes'}: {reason}" for nodes, reason in counts
-        )
+    message: str
+    """One line, as in "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"."""
+    fields: dict[str, Any]
+    """Fields of the decision."""
 
 
 def count_refusals(
@@ -59,15 +36,33 @@ def count_refusals(
     reasons = dict(ranking.count_reasons())
     if excluded is not None:
         reasons |= {reason: nodes for _, reason, nodes in excluded.list_refusals(ranking)}
-    counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    return Refusals(
-        nodes=placer.index.size,
-        stale_nodes=placer.inventory.stale_nodes,
-        refused_by=_count_refused_nodes(ranking, excluded),
-        reasons=tuple(counts[:REASONS_MAX]),
-        load_thresholds=placer.inventory.filter_thresholds.reported,
-        missing=count_missing(placer, ranking.kind),
-    )
+    counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:REASONS_MAX]
+    refused_by = _count_refused_nodes(ranking, excluded)
+    missing = count_missing(placer, ranking.kind)
+    texts = [
+        f"{_format_nodes(nodes)}: {reason.removeprefix('node(s) ')}" for reason, nodes in counts
+    ]
+    other_nodes = sum(refused_by.values()) - sum(nodes for _, nodes in counts)
+    if other_nodes:
+        texts.append(f"{_format_nodes(other_nodes)}: other reasons")
+    message = "; ".join(texts)
+    if not placer.index.size:
+        message = "the cluster has no nodes"
+    elif missing:
+        message += f" ({describe_missing(missing)})"
+    fields = {
+        "nodes": placer.index.size,
+        "stale_nodes": placer.inventory.stale_nodes,
+        "refused_by": refused_by,
+        "reasons": [{"reason": reason, "nodes": nodes} for reason, nodes in counts],
+        "load_thresholds": placer.inventory.filter_thresholds.reported,
+        **_build_missing_fields(missing),
+    }
+    return Refusals(message, fields)
+
+
+def _format_nodes(count: int) -> str:
+    return f"{count} {'node' if count == 1 else 'nodes'}"
 
 
 def count_missing(placer: Placer, kind: Kind) -> dict[MissingUsage, int]:
@@ -84,7 +79,7 @@ def count_missing(placer: Placer, kind: Kind) -> dict[MissingUsage, int]:
 def describe_missing(missing: Mapping[MissingUsage, int]) -> str:
     texts = []
     for usage, count in missing.items():
-        nodes = f"{count} {'node' if count == 1 else 'nodes'}"
+        nodes = _format_nodes(count)
         if usage.replacement:
             texts.append(
                 f"{usage.subject} is not recorded on {nodes}, judged by {usage.replacement}"
@@ -164,14 +159,7 @@ def build_waiting(
     fields: dict[str, Any] = {"attempt": attempt, "retry_after_ms": retry_after_ms}
     if refusals is not None:
         note = note or refusals.message
-        fields |= {
-            "nodes": refusals.nodes,
-            "stale_nodes": refusals.stale_nodes,
-            "refused_by": refusals.refused_by,
-            "reasons": [{"reason": reason, "nodes": nodes} for reason, nodes in refusals.reasons],
-            "load_thresholds": refusals.load_thresholds,
-            **_build_missing_fields(refusals.missing),
-        }
+        fields |= refusals.fields
     return _build_decision(cause, pod, "waiting", note, **fields)
 
 

@@ -7,10 +7,14 @@ Totals are weighted sums of scores from 0 to 100. If the policy has one score, w
 are the raw scores instead, and only the nodes that a decision names get a score. Otherwise every placement,
 which changes the best node, would change the scores of all nodes. The best node is the same in both ways.
 Raw scores also distinguish runners-up with equal scores.
+
+A normalized score stretches raw scores of any size to 0..100 over the nodes that pass. The best node gets 100
+and the worst 0; if all are equal, every node gets 100 (docs/reference/upstream.md R5). `_stretch_all` and
+`_stretch` use the same arithmetic in the same order, so their results are equal.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -19,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.inventory.node_index import Change, NodeIndex
-from streams.placement.normalize import find_bounds, stretch, stretch_all
 from streams.placement.plugin import Filter, Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray
@@ -32,7 +35,6 @@ REFUSED = -1
 #: Means that the best row has to be computed.
 _UNKNOWN = -1
 _NO_TOTALS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-_NO_REASONS: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,12 @@ class Ranking:
         """Total of a node that some filter refuses."""
         self._lowest: float | None = None
         """Lowest raw score of the nodes that pass; None if it has to be computed."""
-        self._relevant_filters: list[tuple[int, Callable[..., str | None], Any, int]] | None = None
-        """Filters that may refuse this kind, with their positions from 1; None until a node changes."""
+        self._relevant_filters = [
+            (number, plugin.reason, prepared, plugin.watches)
+            for number, (plugin, prepared) in enumerate(self._filters, start=1)
+            if plugin.can_refuse(prepared)
+        ]
+        """Filters that may refuse this kind, with their positions from 1."""
         self.strict: Ranking | None = None
         """The ranking by all filters, if this ranking is without soft filters."""
         self.generation = -1
@@ -79,34 +85,24 @@ class Ranking:
 
     def compute(self) -> None:
         """Compute the results of all plugins for all nodes."""
-        size = self._index.size
-        passes: NDArray[np.bool_] | None = None
-        masks: list[NDArray[np.bool_] | None] = []
+        passes: BoolArray | None = None
+        self._masks = [plugin.mask(prepared) for plugin, prepared in self._filters]
+        """Masks of the filters, until `_get_refusals` has read them."""
         self.refused_by = []
-        remaining = size
-        for plugin, prepared in self._filters:
-            mask = plugin.mask(prepared)
-            masks.append(mask)
+        passing = self._index.size
+        for mask in self._masks:
+            remaining = passing
             if mask is not None:
                 passes = mask if passes is None else passes & mask
                 passing = int(np.count_nonzero(passes))
-                self.refused_by.append(remaining - passing)
-                remaining = passing
-            else:
-                self.refused_by.append(0)
-        self._masks: list[NDArray[np.bool_] | None] | None = masks
+            self.refused_by.append(remaining - passing)
         self._refusals: bytearray | None = None
         self._tally: Counter[str] | None = None
-        self._reasons = _NO_REASONS
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
-        self.totals = self._compute_totals(passes, remaining)
-        # Access to single numbers of an array is several times faster through its buffer.
-        self._totals_buffer: Any = self.totals.data
-        self._fixed_buffer = None if self._fixed is None else self._fixed.data
-        self._raw_buffers: list[Any] = [None if raw is None else raw.data for raw in self._raw]
+        self.totals = self._compute_totals(passes, passing)
 
-    def _compute_totals(self, passes: NDArray[np.bool_] | None, passing: int) -> NDArray[Any]:
+    def _compute_totals(self, passes: BoolArray | None, passing: int) -> NDArray[Any]:
         totals: NDArray[Any] | None = None
         self._fixed: NDArray[np.int32] | None = None
         """Part of the totals that is not normalized; None if the totals are this part."""
@@ -124,8 +120,8 @@ class Ranking:
             if plugin.normalized:
                 scores = np.ascontiguousarray(scores, dtype=np.float64)
                 self._raw.append(scores)
-                self._bounds.append(find_bounds(scores, passes, passing))
-                scores = stretch_all(scores, *self._bounds[-1])
+                self._bounds.append(_find_bounds(scores, passes, passing))
+                scores = _stretch_all(scores, *self._bounds[-1])
             else:
                 self._raw.append(None)
                 self._bounds.append((0.0, 0.0))
@@ -163,23 +159,16 @@ class Ranking:
 
     def _recompute_rows(self, changes: Mapping[int, int]) -> None:
         """Recompute changed rows; `changes` has the changed parts of each node by row."""
-        refusals = self._refusals if self._refusals is not None else self._index_refusals()
-        if self._relevant_filters is None:
-            self._relevant_filters = [
-                (number, plugin.reason, prepared, plugin.watches)
-                for number, (plugin, prepared) in enumerate(self._filters, start=1)
-                if plugin.can_refuse(prepared)
-            ]
+        refusals = self._get_refusals()
+        self._tally = None
         stretched = False
         for row, change in changes.items():
             before = refusals[row]
             after = 0
-            reason = None
             for number, explain, prepared, watches in self._relevant_filters:
                 if not before and not watches & change:
                     continue  # the node passed this filter, and still does
-                reason = explain(prepared, row)
-                if reason is not None:
+                if explain(prepared, row) is not None:
                     after = number
                     break
             if before != after:
@@ -188,8 +177,6 @@ class Ranking:
                     self.refused_by[before - 1] -= 1
                 if after:
                     self.refused_by[after - 1] += 1
-            if self._tally is not None:
-                self._update_tally(row, reason)
             stretched |= self._rescore(row, refused=after > 0)
         if stretched:
             self._restretch()
@@ -201,9 +188,9 @@ class Ranking:
             return False
         bounds_moved = False
         fixed = total = 0
-        passed_before = self._totals_buffer[row] != REFUSED
+        passed_before = self.totals[row] != REFUSED
         for index, (plugin, prepared, weight) in enumerate(self._scores):
-            raw = self._raw_buffers[index]
+            raw = self._raw[index]
             if raw is None:
                 if not refused:
                     fixed += weight * int(plugin.score(prepared, row))
@@ -217,20 +204,20 @@ class Ranking:
             if leaves_bounds or not (refused or low <= after <= high):
                 bounds_moved = True
             if not refused:
-                total += weight * stretch(after, low, high)
+                total += weight * _stretch(after, low, high)
         if refused:
-            self._totals_buffer[row] = REFUSED
+            self.totals[row] = REFUSED
         else:
-            self._totals_buffer[row] = fixed + total
-            if self._fixed_buffer is not None:
-                self._fixed_buffer[row] = fixed
+            self.totals[row] = fixed + total
+            if self._fixed is not None:
+                self._fixed[row] = fixed
         return bounds_moved
 
     def _replace_raw(self, row: int, *, refused: bool) -> None:
         plugin, prepared, _ = self._scores[0]
-        before = self._totals_buffer[row]
+        before = self.totals[row]
         after = self._refused if refused else plugin.score(prepared, row)
-        self._totals_buffer[row] = after
+        self.totals[row] = after
         lowest = self._lowest
         if lowest is not None and (before == lowest or (not refused and after < lowest)):
             self._lowest = None
@@ -240,7 +227,7 @@ class Ranking:
         passes = self.totals != REFUSED
         passing = int(np.count_nonzero(passes))
         bounds = [
-            before if raw is None else find_bounds(raw, passes, passing)
+            before if raw is None else _find_bounds(raw, passes, passing)
             for raw, before in zip(self._raw, self._bounds, strict=True)
         ]
         if bounds == self._bounds:
@@ -251,23 +238,21 @@ class Ranking:
         for index, (_, _, weight) in enumerate(self._scores):
             raw = self._raw[index]
             if raw is not None:
-                stretched = stretch_all(raw, *self._bounds[index])
+                stretched = _stretch_all(raw, *self._bounds[index])
                 totals += stretched if weight == 1 else stretched * np.int32(weight)
         if passing < totals.size:
             _refuse(totals, passes)
         self.totals = totals
-        self._totals_buffer = totals.data
 
-    def _index_refusals(self) -> bytearray:
+    def _get_refusals(self) -> bytearray:
         """Return the number of the first filter that refuses each row, from 1; 0 if the row passes."""
-        index = np.zeros(self._index.size, dtype=np.uint8)
-        assert self._masks is not None  # noqa: S101 - kept until they are turned into the index
-        for number in range(len(self._masks), 0, -1):
-            mask = self._masks[number - 1]
-            if mask is not None:
-                index = np.where(mask, index, np.uint8(number))
-        self._masks = None
-        self._refusals = bytearray(index.tobytes())
+        if self._refusals is None:
+            numbers = np.zeros(self._index.size, dtype=np.uint8)
+            for number, mask in reversed(list(enumerate(self._masks, start=1))):
+                if mask is not None:
+                    numbers = np.where(mask, numbers, np.uint8(number))
+            self._masks = []
+            self._refusals = bytearray(numbers.tobytes())
         return self._refusals
 
     # --- queries --------------------------------------------------------------------------------
@@ -279,7 +264,7 @@ class Ranking:
         """
         if self._best == _UNKNOWN:
             row = int(self.totals.argmax()) if self.totals.size else None
-            self._best = None if row is None or self._totals_buffer[row] == self._refused else row
+            self._best = None if row is None or self.totals[row] == self._refused else row
         if self._best not in without:
             return self._best
         next_best = self.list_runners_up(1, without)
@@ -327,7 +312,7 @@ class Ranking:
         return None
 
     def passes(self, row: int) -> bool:
-        return bool(self._totals_buffer[row] != self._refused)
+        return bool(self.totals[row] != self._refused)
 
     def get_refused(self) -> BoolArray:
         """Return which nodes some filter refuses; shape (nodes,)."""
@@ -353,7 +338,7 @@ class Ranking:
             score = (
                 int(plugin.score(prepared, row))
                 if raw is None
-                else stretch(raw.item(row), *self._bounds[index])
+                else _stretch(raw.item(row), *self._bounds[index])
             )
             terms.append(Term(plugin.name, score, weight))
         return tuple(terms)
@@ -364,40 +349,53 @@ class Ranking:
         assert best is not None  # noqa: S101 - the caller's node passes
         if self._lowest is None:
             self._lowest = float(self.totals[self.totals != self._refused].min())
-        score = stretch(self._totals_buffer[row], self._lowest, self._totals_buffer[best])
+        score = _stretch(self.totals[row], self._lowest, self.totals[best])
         return Term(plugin.name, score, weight)
 
     def count_reasons(self) -> Counter[str]:
         """Return the number of refused nodes by reason."""
         if self._tally is None:
-            refusals = self._refusals if self._refusals is not None else self._index_refusals()
-            number_by_row = np.frombuffer(refusals, dtype=np.uint8)
-            self._reasons = np.full(number_by_row.size, None, dtype=np.object_)
+            number_by_row = np.frombuffer(self._get_refusals(), dtype=np.uint8)
             self._tally = Counter()
             for number, (plugin, prepared) in enumerate(self._filters, start=1):
-                if not self.refused_by[number - 1]:
-                    continue
-                refused = np.flatnonzero(number_by_row == number)
-                for reason, rows in plugin.reasons(prepared, refused):
-                    self._reasons[rows] = reason
-                    self._tally[reason] += rows.size
+                if self.refused_by[number - 1]:
+                    refused = np.flatnonzero(number_by_row == number)
+                    for reason, rows in plugin.reasons(prepared, refused):
+                        self._tally[reason] += rows.size
         return self._tally
 
-    def _update_tally(self, row: int, reason: str | None) -> None:
-        tally = self._tally
-        assert tally is not None  # noqa: S101 - the caller has checked
-        before = self._reasons.item(row)
-        if before == reason:
-            return
-        if before is not None:
-            tally[before] -= 1
-            if not tally[before]:
-                del tally[before]
-        if reason is not None:
-            tally[reason] += 1
-        self._reasons[row] = reason
 
-
-def _refuse(totals: NDArray[np.int32], passes: NDArray[np.bool_]) -> None:
+def _refuse(totals: NDArray[np.int32], passes: BoolArray) -> None:
     # All bits of `REFUSED` are ones.
     totals |= passes.view(np.int8) - np.int8(1)
+
+
+def _find_bounds(raw: FloatArray, passes: BoolArray | None, passing: int) -> tuple[float, float]:
+    """Return the lowest and highest raw score of the `passing` nodes that pass."""
+    if not passing:
+        return 0.0, 0.0
+    if passes is None or passing == raw.size:
+        return float(raw.min()), float(raw.max())
+    raw_passing = raw[passes]
+    return float(raw_passing.min()), float(raw_passing.max())
+
+
+def _stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
+    if high <= low:
+        return np.full(raw.size, 100, dtype=np.int32)
+    # Divide first: otherwise the best node may get 99.99, which is truncated to 99.
+    stretched = raw - low
+    stretched /= high - low
+    stretched *= 100.0
+    # Refused nodes may be so far outside of the bounds that the conversion overflows.
+    np.clip(stretched, 0.0, 100.0, out=stretched)
+    return stretched.astype(np.int32)
+
+
+def _stretch(raw: float, low: float, high: float) -> int:
+    if high <= low:
+        return 100
+    stretched = (raw - low) / (high - low) * 100.0
+    if stretched < 0.0:
+        return 0
+    return int(stretched) if stretched < 100.0 else 100

@@ -18,9 +18,9 @@ from streams.usage.estimate import Estimator
 
 
 def _find_classes(package: ModuleType) -> Iterator[type[Plugin]]:
-    for name in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
-        module = import_module(f"{package.__name__}.{name}")
-        for _, cls in sorted(inspect.getmembers(module, inspect.isclass)):
+    for info in pkgutil.iter_modules(package.__path__):
+        module = import_module(f"{package.__name__}.{info.name}")
+        for _, cls in inspect.getmembers(module, inspect.isclass):
             is_defined_here = cls.__module__ == module.__name__
             if is_defined_here and issubclass(cls, Plugin) and not inspect.isabstract(cls):
                 yield cls

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import orjson
 
 from schemas.base.quantities import parse_nanos, round_amount
-from schemas.messages.pods import Container, HostPort, Pod
+from schemas.messages.pods import HostPort, Pod
 from streams.stage.sized_cache import SizedCache
 
 #: Requests that scores by requests assume for containers without a request.
@@ -60,14 +60,13 @@ def compute_demand(pod: Pod) -> PodDemand:
         QuantityError: a quantity of the pod cannot be read.
     """
     requests = _add_up(pod, "requests")
+    sidecars = [part for part in pod.init_containers if part.restart_policy == "Always"]
     return PodDemand(
         requests=requests,
         limits=_add_up(pod, "limits"),
         assumed=_compute_assumed(pod, requests),
         host_ports=tuple(
-            port
-            for container in (*pod.containers, *_list_sidecars(pod))
-            for port in container.host_ports
+            port for container in (*pod.containers, *sidecars) for port in container.host_ports
         ),
         best_effort=not any(
             parse_nanos(amounts.get(resource, "0")) > 0
@@ -76,10 +75,6 @@ def compute_demand(pod: Pod) -> PodDemand:
             for resource in ("cpu", "memory")
         ),
     )
-
-
-def _list_sidecars(pod: Pod) -> tuple[Container, ...]:
-    return tuple(c for c in pod.init_containers if c.restart_policy == "Always")
 
 
 def _compute_assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
@@ -136,12 +131,8 @@ _BY_LABEL: dict[str, PriorityClass] = {
     "koord-batch": "batch",
     "koord-free": "free",
 }
-_BANDS: tuple[tuple[int, int, PriorityClass], ...] = (
-    (9000, 9999, "prod"),
-    (7000, 7999, "mid"),
-    (5000, 5999, "batch"),
-    (3000, 3999, "free"),
-)
+#: Classes by thousands of the priority.
+_BY_PRIORITY: dict[int, PriorityClass] = {9: "prod", 7: "mid", 5: "batch", 3: "free"}
 _BY_QOS: dict[str, PriorityClass] = {
     "LSE": "prod",
     "LSR": "prod",
@@ -153,17 +144,14 @@ _BY_QOS: dict[str, PriorityClass] = {
 
 def resolve_priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
     label = pod.labels.get(PRIORITY_CLASS_LABEL)
+    named = None
     if label is not None:
-        by_label = _BY_LABEL.get(label)
-        if by_label is not None:
-            return by_label
+        named = _BY_LABEL.get(label)
     elif pod.priority is not None:
-        for low, high, name in _BANDS:
-            if low <= pod.priority <= high:
-                return name
-    by_qos = _BY_QOS.get(pod.labels.get(QOS_CLASS_LABEL, ""))
-    if by_qos is not None:
-        return by_qos
+        named = _BY_PRIORITY.get(pod.priority // 1000)
+    named = named or _BY_QOS.get(pod.labels.get(QOS_CLASS_LABEL, ""))
+    if named is not None:
+        return named
     if pod.qos_class is not None:
         return "batch" if pod.qos_class == "BestEffort" else "prod"
     return "batch" if demand.best_effort else "prod"
@@ -220,17 +208,6 @@ def find_request(resource: str, demand: PodDemand, priority_class: PriorityClass
 
 # --- kinds --------------------------------------------------------------------------------------
 
-#: Fields of a pod on which filters and scores depend.
-_FIELDS = {
-    "required_node",
-    "containers",
-    "init_containers",
-    "overhead",
-    "node_selector",
-    "required_node_affinity",
-    "tolerations",
-    "unsupported",
-}
 #: Fields whose values pods of one kind share in memory; they are never changed.
 _SHARED = (
     "containers",
@@ -240,6 +217,8 @@ _SHARED = (
     "required_node_affinity",
     "tolerations",
 )
+#: Fields of a pod on which filters and scores depend.
+_FIELDS = {*_SHARED, "required_node", "unsupported"}
 #: Prefix of the annotations that filters and scores depend on.
 _ANNOTATION_PREFIX = "scheduling.koordinator.sh/"
 

@@ -126,11 +126,7 @@ class Fit:
         needed: list[tuple[int, IntArray]] = []
         for name, amount in requests.items():
             if name not in self._free:
-                column = self._columns.free.get_column(name)
-                if column is None:
-                    mask &= amount <= 0
-                    continue
-                self._free[name] = column[self._rows]
+                self._free[name] = self._columns.free.get_column(name)[self._rows]
             needed.append((amount, self._free[name]))
         return PodGroup(mask, needed)
 

@@ -99,20 +99,19 @@ def compute_fleet_usage(
     """
     sums, tiny_sums = _add_up(node_sums, args), _add_up(tiny_request_sums, args)
     figures = []
-    for index, prior in enumerate(get_prior_usage(args)):
-        columns = slice(SUMS_PER_RESOURCE * index, SUMS_PER_RESOURCE * (index + 1))
-        resource_sums = sums[columns]
+    for start in range(0, len(sums), SUMS_PER_RESOURCE):
+        resource_sums = sums[start : start + SUMS_PER_RESOURCE]
         if resource_sums[2] < VARIANCE_PODS_MIN:
-            resource_sums = tuple(map(add, resource_sums, tiny_sums[columns]))
-        figures.append(_compute_figures(resource_sums, prior))
+            resource_sums = tuple(map(add, resource_sums, tiny_sums[start:]))
+        figures.append(_compute_figures(resource_sums))
     return tuple(figures)
 
 
-def _compute_figures(sums: tuple[int, ...], prior: FleetUsage) -> FleetUsage:
+def _compute_figures(sums: tuple[int, ...]) -> FleetUsage:
     usage_pods, usage_sum, variance_pods, mean_sum, square_sum, variance_sum = sums
-    usage = (prior.usage_ppm * USAGE_PRIOR_PODS + usage_sum) // (USAGE_PRIOR_PODS + usage_pods)
+    usage = (_PRIOR.usage_ppm * USAGE_PRIOR_PODS + usage_sum) // (USAGE_PRIOR_PODS + usage_pods)
     if variance_pods < VARIANCE_PODS_MIN:
-        return prior._replace(usage_ppm=usage)
+        return _PRIOR._replace(usage_ppm=usage)
     # m * sum(x^2) - sum(x)^2 stays exact; squares of ppm become ppm again in the last division.
     spread = (square_sum * variance_pods - mean_sum * mean_sum) // (variance_pods**2) // _PPM
     return FleetUsage(usage, variance_sum // variance_pods, spread)
@@ -139,14 +138,11 @@ def decode_fleet_usage(
     figures: Mapping[str, FleetFigures], args: OverutilizationRiskArgs
 ) -> tuple[FleetUsage, ...]:
     """Return stored figures in the order of the policy's resources; missing ones are the priors."""
-    usages = []
-    for resource, prior in zip(args.resources, get_prior_usage(args), strict=True):
-        stored = figures.get(resource.name)
-        if stored is None:
-            usages.append(prior)
-        else:
-            usages.append(FleetUsage(stored.usage_ppm, stored.variance_ppm, stored.spread_ppm))
-    return tuple(usages)
+    rows = (figures.get(resource.name) for resource in args.resources)
+    return tuple(
+        _PRIOR if row is None else FleetUsage(row.usage_ppm, row.variance_ppm, row.spread_ppm)
+        for row in rows
+    )
 
 
 class Fleet:

@@ -138,10 +138,7 @@ class NodeStatistics:
         if self.extended_by_whole_node and self._is_in_whole_node(held):
             return shares.compute_whole_node_share(demand, self._expect(SYSTEM))
         uid = held.pod.uid
-        lifetime = self._expect(uid) or self._young.get(uid)
-        if lifetime is not None:
-            return shares.compute_measured_share(demand, lifetime)
-        return shares.compute_unmeasured_share(demand)
+        return shares.compute_pod_share(demand, self._expect(uid) or self._young.get(uid))
 
     def _expect(self, key: str) -> Lifetime | None:
         lifetime = self.lifetimes.get(key)

@@ -26,6 +26,7 @@ REACH = 8
 LAST, ZERO = 2 * REACH * STEPS, REACH * STEPS
 
 _DIGITS = 40
+_PI = Decimal("3.14159265358979323846264338327950288419716939937511")
 
 
 class NormalTable(NamedTuple):
@@ -44,7 +45,7 @@ def get_normal_table() -> NormalTable:
     """Return the table; the first call computes it in about 0.1 s."""
     with localcontext(Context(prec=_DIGITS)):
         step = Decimal(1) / STEPS
-        unit = (2 * _compute_pi()).sqrt()
+        unit = (2 * _PI).sqrt()
         half = Decimal(1) / 2
         # By symmetry, only z >= 0 is computed. Phi grows by the integral of phi over a step. The integral is
         # that of the Taylor series of phi around the middle of the step, with even terms up to the fourth.
@@ -75,19 +76,3 @@ def _to_doubles(values: list[Decimal]) -> FloatArray:
     array: FloatArray = np.array([float(value) for value in values])
     array.setflags(write=False)
     return array
-
-
-def _compute_pi() -> Decimal:
-    # Machin's formula.
-    return 4 * (4 * _compute_arctan_of_inverse(5) - _compute_arctan_of_inverse(239))
-
-
-def _compute_arctan_of_inverse(number: int) -> Decimal:
-    power = total = Decimal(1) / number
-    odd, sign = 1, -1
-    while power.adjusted() > -_DIGITS - 5:
-        power /= number * number
-        odd += 2
-        total += sign * power / odd
-        sign = -sign
-    return total

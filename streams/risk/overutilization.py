@@ -54,15 +54,15 @@ def _scale_excess() -> FloatArray:
 
 
 @cache
-def _list_values() -> tuple[list[float], list[float], list[float]]:
-    """Return distribution, growth and excess as Python floats: half a megabyte, for all clusters."""
-    table = get_normal_table()
-    return table.distribution.tolist(), table.step.tolist(), _scale_excess().tolist()
-
-
 def build_cost_function() -> Callable[[float, float], float]:
-    """Return the cost of one node as a function of scaled mean and variance."""
-    distribution, growth, excess = _list_values()
+    """Return the cost of one node as a function of scaled mean and variance.
+
+    All clusters share the function, because its lists take half a megabyte.
+    """
+    table = get_normal_table()
+    distribution: list[float] = table.distribution.tolist()
+    growth: list[float] = table.step.tolist()
+    excess: list[float] = _scale_excess().tolist()
 
     def cost(mean: float, variance: float) -> float:
         deviation = sqrt(variance)

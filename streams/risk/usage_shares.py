@@ -24,28 +24,19 @@ SUMS = 5
 _MILLION = 1_000_000
 
 
-def compute_unmeasured_share(demand: Iterable[int]) -> tuple[int, ...]:
-    """Return the share of a pod without a lifetime; `demand` is in units, by resource."""
-    share: list[int] = []
-    for amount in demand:
-        square = amount * amount
-        share += (amount * PARTS, 0, square, 0, square)
-    return tuple(share)
-
-
-def compute_measured_share(demand: Iterable[int], lifetime: Lifetime) -> tuple[int, ...]:
-    """Return the share of a pod with a lifetime."""
+def compute_pod_share(demand: Iterable[int], lifetime: Lifetime | None) -> tuple[int, ...]:
+    """Return the share of a pod; `demand` is in units, by resource."""
     mean_prior, variance_prior = MEAN_PRIOR_MINUTES, VARIANCE_PRIOR_MINUTES
-    minutes, usage = lifetime.minutes, lifetime.usage
+    minutes = 0 if lifetime is None else lifetime.minutes
     variance_minutes = max(0, minutes - WINDOW_MINUTES)
     mean_total, variance_total = mean_prior + minutes, variance_prior + variance_minutes
     share: list[int] = []
     for index, amount in enumerate(demand):
-        mean, deviation = usage[2 * index], usage[2 * index + 1]
         square = amount * amount
-        if mean < 0:
+        if lifetime is None or lifetime.usage[2 * index] < 0:
             share += (amount * PARTS, 0, square, 0, square)
             continue
+        mean, deviation = lifetime.usage[2 * index], lifetime.usage[2 * index + 1]
         share += (
             amount * PARTS * mean_prior // mean_total,
             mean * minutes // mean_total,
@@ -59,19 +50,14 @@ def compute_measured_share(demand: Iterable[int], lifetime: Lifetime) -> tuple[i
 def compute_whole_node_share(demand: Iterable[int], system: Lifetime | None) -> tuple[int, ...]:
     """Return the share of a pod whose usage is part of the whole node's, with lifetime `system`."""
     variance_minutes = 0 if system is None else max(0, system.minutes - WINDOW_MINUTES)
-    variance_prior = VARIANCE_PRIOR_MINUTES
+    variance_total = VARIANCE_PRIOR_MINUTES + variance_minutes
     share: list[int] = []
     for index, amount in enumerate(demand):
+        square = amount * amount
         if system is not None and system.usage[2 * index] < 0:
-            share += (amount * PARTS, 0, amount * amount, 0, amount * amount)
-            continue
-        share += (
-            0,
-            0,
-            amount * amount * variance_prior // (variance_prior + variance_minutes),
-            0,
-            0,
-        )
+            share += (amount * PARTS, 0, square, 0, square)
+        else:
+            share += (0, 0, square * VARIANCE_PRIOR_MINUTES // variance_total, 0, 0)
     return tuple(share)
 
 
@@ -81,10 +67,8 @@ def compute_system_share(lifetime: Lifetime | None, resources: int) -> tuple[int
         return (0,) * (SUMS * resources)
     share: list[int] = []
     for index in range(resources):
-        mean, deviation = lifetime.usage[2 * index], lifetime.usage[2 * index + 1]
-        if mean < 0:
-            share += (0,) * SUMS
-            continue
+        # A resource that was not measured adds nothing.
+        mean, deviation = (max(0, figure) for figure in lifetime.usage[2 * index : 2 * index + 2])
         share += (0, mean, 0, deviation * deviation // (PARTS * PARTS), 0)
     return tuple(share)
 

@@ -30,13 +30,6 @@ _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 #: Most cached estimates, and most bytes that they take.
 _ESTIMATES_MAX, _ESTIMATES_BYTES_MAX = 4_096, 16 * 1024 * 1024
 _ESTIMATE_BYTES = 1_000
-#: Arguments that estimates depend on.
-_ESTIMATION_FIELDS = (
-    "estimated_scaling_factors",
-    "allow_customize_estimation",
-    "estimated_seconds_after_pod_scheduled",
-    "estimated_seconds_after_initialized",
-)
 
 
 class Estimate(NamedTuple):
@@ -57,19 +50,19 @@ class Estimator:
         self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
+        self.estimation_arguments = (
+            self.resources,
+            compat,
+            self._factors,
+            args.allow_customize_estimation,
+            args.estimated_seconds_after_pod_scheduled,
+            args.estimated_seconds_after_initialized,
+        )
         self._estimates = SizedCache[bytes, Estimate](_ESTIMATES_BYTES_MAX, _ESTIMATES_MAX)
         """By key of the kind."""
 
     def has_same_estimates(self, other: "Estimator") -> bool:
-        own_args, other_args = self.args, other.args
-        return (
-            self.resources == other.resources
-            and self.follows_koordinator == other.follows_koordinator
-            and all(
-                getattr(own_args, field) == getattr(other_args, field)
-                for field in _ESTIMATION_FIELDS
-            )
-        )
+        return self.estimation_arguments == other.estimation_arguments
 
     def to_vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return amounts as a vector; missing resources are 0."""
@@ -83,20 +76,18 @@ class Estimator:
             factors = self._factors
             if self.args.allow_customize_estimation:
                 factors = {**factors, **read_scaling_factors(kind.pod)}
-            estimate = _build_estimate(
-                tuple(
-                    [
-                        _estimate_resource(
-                            translate_resource(resource, kind.priority_class),
-                            factors[resource],
-                            kind.demand,
-                        )
-                        if resource in factors
-                        else 0
-                        for resource in self.resources
-                    ]
+            expected = tuple(
+                _estimate_resource(
+                    translate_resource(resource, kind.priority_class),
+                    factors[resource],
+                    kind.demand,
                 )
+                if resource in factors
+                else 0
+                for resource in self.resources
             )
+            added = tuple(max(0, amount) for amount in expected)
+            estimate = Estimate(expected, added)
             self._estimates.put(kind.key, estimate, _ESTIMATE_BYTES)
         return estimate
 
@@ -114,28 +105,18 @@ class Estimator:
         return None
 
 
-def _build_estimate(expected: Vector) -> Estimate:
-    if min(expected, default=0) >= 0:
-        return Estimate(expected, expected)
-    return Estimate(expected, tuple([max(0, amount) for amount in expected]))
-
-
 def _estimate_resource(resource: str | None, factor: int, demand: PodDemand) -> int:
     if resource is None:
         return 0
     limit = demand.limits.get(resource, 0)
-    base = demand.requests.get(resource, 0)
-    if limit > base:
-        base = limit
+    base = max(limit, demand.requests.get(resource, 0))
     if base == 0:
         return DEFAULT_DEMAND.get(resource, 0)
     expected = round_half_away(float(base) * float(factor) / 100)
     if 0 < limit < expected:
         return limit
     # An annotation may have any factor.
-    if -INT64_MAX <= expected <= INT64_MAX:
-        return expected
-    return INT64_MAX if expected > 0 else -INT64_MAX
+    return min(max(expected, -INT64_MAX), INT64_MAX)
 
 
 # --- annotations of pods ------------------------------------------------------------------------

@@ -7,7 +7,8 @@ determines its class (X25). The next shorter window, or else the mean, replaces 
 Source: docs/reference/upstream.md A3.1, A6.9.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -45,7 +46,6 @@ class MetricVectors:
 
     def __init__(self, metric: NodeMetric, estimator: Estimator) -> None:
         self._metric = metric
-        self._pods: dict[tuple[str, str], tuple[Vector, bool]] | None = None
         self._to_vector = to_vector = estimator.to_vector
         self.resources = estimator.resources
         self.node: Vector | None = None if metric.usage is None else to_vector(metric.usage)
@@ -63,29 +63,30 @@ class MetricVectors:
             if metric.report_interval_ms is None
             else metric.report_interval_ms
         )
-        self._aggregated: dict[tuple[str, int], Mapping[str, int]] | None = None
-        """By aggregation type and duration; of equal entries, the last one counts. None before the first
-        use: most policies use means only."""
-        self._longest: dict[str, int] = {}
-        """Longest measured duration by aggregation type."""
         self._readings: dict[tuple[str, int], Reading | None] = {}
 
-    @property
+    @cached_property
     def pods(self) -> dict[tuple[str, str], tuple[Vector, bool]]:
         """Usage by namespace and name, and whether it counts as prod usage if the pod is prod."""
-        if self._pods is None:
-            pods: dict[tuple[str, str], tuple[Vector, bool]] = {}
-            prod_classes = (PROD_CLASS,) if self._follows_koordinator else (PROD_CLASS, "")
-            for pod in self._metric.pods:
-                usage = pod.usage
-                if usage:
-                    key = (pod.namespace, pod.name)
-                    known_as_prod = pod.priority_class in prod_classes or (
-                        key in pods and pods[key][1]
-                    )
-                    pods[key] = (self._to_vector(usage), known_as_prod)
-            self._pods = pods
-        return self._pods
+        pods: dict[tuple[str, str], tuple[Vector, bool]] = {}
+        prod_classes = (PROD_CLASS,) if self._follows_koordinator else (PROD_CLASS, "")
+        for pod in self._metric.pods:
+            usage = pod.usage
+            if usage:
+                key = (pod.namespace, pod.name)
+                known_as_prod = pod.priority_class in prod_classes or (key in pods and pods[key][1])
+                pods[key] = (self._to_vector(usage), known_as_prod)
+        return pods
+
+    @cached_property
+    def _statistics(self) -> dict[tuple[str, int], Mapping[str, int]]:
+        """Usage by aggregation type and duration; of equal entries, the last one counts."""
+        return {
+            (aggregation, entry.duration_ms): usage
+            for entry in self._metric.aggregated
+            for aggregation, usage in entry.usage.items()
+            if usage
+        }
 
     def read(self, aggregation: str | None, duration_ms: int) -> Reading | None:
         """Return usage by a statistic over a duration; None if it is unknown.
@@ -105,20 +106,17 @@ class MetricVectors:
         return self._readings[key]
 
     def _read_as_koordinator(self, aggregation: str, duration_ms: int) -> Reading | None:
-        statistics = self._read_statistics()
-        if not duration_ms:
-            longest = self._longest.get(aggregation)
-            if longest is None:
-                return None if self.node is None else Reading(self.node)
-            duration_ms = longest
-        usage = statistics.get((aggregation, duration_ms))
+        lengths = [length_ms for kind, length_ms in self._statistics if kind == aggregation]
+        if not duration_ms and not lengths:
+            return None if self.node is None else Reading(self.node)
+        usage = self._statistics.get((aggregation, duration_ms or max(lengths)))
         return None if usage is None else Reading(self._to_vector(usage))
 
     def _read_windows(self, aggregation: str, duration_ms: int) -> Reading:
         """Read each resource from the window, else from the next shorter window, else from the mean."""
         windows = {
             length_ms: usage
-            for (kind, length_ms), usage in self._read_statistics().items()
+            for (kind, length_ms), usage in self._statistics.items()
             if kind == aggregation and (not duration_ms or length_ms <= duration_ms)
         }
         lengths = sorted(windows, reverse=True)
@@ -139,18 +137,6 @@ class MetricVectors:
                 replacements.append((position, names[index]))
         return Reading(tuple(usage), tuple(unknown), tuple(replacements))
 
-    def _read_statistics(self) -> dict[tuple[str, int], Mapping[str, int]]:
-        if self._aggregated is None:
-            self._aggregated = {}
-            for entry in self._metric.aggregated:
-                for aggregation, usage in entry.usage.items():
-                    if usage:
-                        self._aggregated[aggregation, entry.duration_ms] = usage
-                        self._longest[aggregation] = max(
-                            self._longest.get(aggregation, 0), entry.duration_ms
-                        )
-        return self._aggregated
-
 
 def drop_lifetimes(metric: NodeMetric) -> NodeMetric:
     """Return the metric without lifetimes, which are part of the node's statistics."""
@@ -159,12 +145,10 @@ def drop_lifetimes(metric: NodeMetric) -> NodeMetric:
 
 def check_amounts(metric: NodeMetric) -> Refusal | None:
     """Return a refusal that names the first impossible amount of a metric."""
-    if (
-        max(chain.from_iterable([amounts.values() for amounts in _list_amounts(metric)]), default=0)
-        <= AMOUNT_MAX
-    ):
-        return None
-    for where, usage in _name_amounts(metric):
+    parts = _list_parts(metric)
+    if max(chain.from_iterable([usage.values() for _, usage in parts]), default=0) <= AMOUNT_MAX:
+        return None  # checked first, because it is several times faster
+    for where, usage in parts:
         for resource, used in usage.items():
             if used > AMOUNT_MAX:
                 return Refusal(
@@ -177,45 +161,29 @@ def check_amounts(metric: NodeMetric) -> Refusal | None:
 
 def check_capacity(metric: NodeMetric, capacity: Mapping[str, int]) -> Refusal | None:
     """Return a refusal that names an amount that exceeds the node's capacity."""
-    parts = _list_amounts(metric)
-    limits = {name: capacity[name] for name in set().union(*parts) if capacity.get(name)}
-    if not limits:
+    parts = _list_parts(metric)
+    names = set().union(*[usage for _, usage in parts])
+    limits = {name: capacity[name] for name in names if capacity.get(name)}
+    largest = {name: max([usage.get(name, 0) for _, usage in parts]) for name in limits}
+    if find_impossible(largest, limits) is None:
         return None
-    if (
-        find_impossible(
-            {name: max([part.get(name, 0) for part in parts]) for name in limits}, limits
-        )
-        is None
-    ):
-        return None
-    for where, usage in _name_amounts(metric):
+    for where, usage in parts:
         impossible = find_impossible(usage, limits)
         if impossible is not None:
             return Refusal("limit", f"{where}, {impossible}: check the source of the metric")
     return None
 
 
-def _list_amounts(metric: NodeMetric) -> list[Mapping[str, int]]:
-    """Return the amounts of `_name_amounts` without their places, which is faster."""
-    amounts: list[Mapping[str, int]] = [pod.usage for pod in metric.pods]
-    amounts += [host.usage for host in metric.host_applications]
+def _list_parts(metric: NodeMetric) -> list[tuple[str, Mapping[str, int]]]:
+    """Return all amounts with their place in the message."""
+    parts: list[tuple[str, Mapping[str, int]]] = [
+        ("usage", metric.usage or {}),
+        ("system_usage", metric.system_usage),
+    ]
     for entry in metric.aggregated:
-        amounts += entry.usage.values()
-    amounts.append(metric.system_usage)
-    if metric.usage is not None:
-        amounts.append(metric.usage)
-    return amounts
-
-
-def _name_amounts(metric: NodeMetric) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Yield all amounts with their place in the message."""
-    if metric.usage is not None:
-        yield "usage", metric.usage
-    yield "system_usage", metric.system_usage
-    for entry in metric.aggregated:
-        for aggregation, usage in entry.usage.items():
-            yield f"aggregated {aggregation}", usage
-    for pod in metric.pods:
-        yield "usage of a pod", pod.usage
-    for host in metric.host_applications:
-        yield "usage of a host application", host.usage
+        parts += [
+            (f"aggregated {aggregation}", usage) for aggregation, usage in entry.usage.items()
+        ]
+    parts += [("usage of a pod", pod.usage) for pod in metric.pods]
+    parts += [("usage of a host application", host.usage) for host in metric.host_applications]
+    return parts

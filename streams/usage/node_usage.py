@@ -34,7 +34,6 @@ class AssignedPod:
     pod: Pod
     kind: Kind
     counted_at_ms: int
-    prod: bool
     estimate: Estimate
     timestamp_ms: int
     """Time when the pod was scheduled, else when it was counted."""
@@ -76,6 +75,8 @@ class ExpectedNodeUsage:
         """The metric as vectors."""
         self.metric_time_ms: int | None = None
         """Update time for estimation; a metric without update time keeps the earlier one."""
+        self.expires_at_ms: int | None = None
+        """Time when the metric expires; None without a metric, or if the metric has no update time."""
         self.profile = build_profile({}, {}, estimator.resources, estimator.thresholds)
         self.assigned: dict[str, AssignedPod] = {}
         """By uid of the pod."""
@@ -103,6 +104,7 @@ class ExpectedNodeUsage:
     def set_estimator(self, estimator: Estimator) -> bool:
         """Apply another estimator; return whether estimates may change. The caller sets the profile."""
         before, self.estimator = self.estimator, estimator
+        self._update_expiry()
         if before.has_same_estimates(estimator):
             return False
         if self.metric is not None and (
@@ -110,14 +112,7 @@ class ExpectedNodeUsage:
             or before.follows_koordinator != estimator.follows_koordinator
         ):
             self.vectors = MetricVectors(self.metric, estimator)
-        self.assigned = {
-            uid: self._make_assigned(old.pod, old.kind, old.counted_at_ms)
-            for uid, old in self.assigned.items()
-        }
-        self.estimated = sum_vectors(
-            self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
-        )
-        self._recompute_sums()
+        self.restore([(old.pod, old.kind, old.counted_at_ms) for old in self.assigned.values()])
         return True
 
     def set_metric(self, metric: NodeMetric | None) -> None:
@@ -126,21 +121,19 @@ class ExpectedNodeUsage:
         self.vectors = None if metric is None else MetricVectors(metric, self.estimator)
         if metric is not None and metric.updated_at_ms is not None:
             self.metric_time_ms = metric.updated_at_ms
+        self._update_expiry()
         self._forget_time()
         self._recompute_sums()
 
-    @property
-    def expires_at_ms(self) -> int | None:
-        """Time when the metric expires; None without a metric, or if the metric has no update time."""
-        if self.metric is None or self.metric.updated_at_ms is None:
-            return None
-        limit_ms = self.estimator.args.node_metric_expiration_seconds * 1000
-        return self.metric.updated_at_ms + limit_ms
+    def _update_expiry(self) -> None:
+        self.expires_at_ms = None
+        if self.metric is not None and self.metric.updated_at_ms is not None:
+            limit_ms = self.estimator.args.node_metric_expiration_seconds * 1000
+            self.expires_at_ms = self.metric.updated_at_ms + limit_ms
 
     def is_expired(self, now_ms: int) -> bool:
         """Tell whether the metric has expired, is missing, or has no update time."""
-        expires_at_ms = self.expires_at_ms
-        return expires_at_ms is None or now_ms >= expires_at_ms
+        return self.expires_at_ms is None or now_ms >= self.expires_at_ms
 
     def has_expired_metric(self, now_ms: int) -> bool:
         """Tell whether there is a metric with an update time that has expired."""
@@ -155,10 +148,12 @@ class ExpectedNodeUsage:
             self._count(self._make_assigned(pod, kind, now_ms))
 
     def restore(self, pods: Iterable[tuple[Pod, Kind, int]]) -> None:
-        """Count the pods of a table row: pod, kind, and time when the pod was counted."""
-        for pod, kind, counted_at_ms in pods:
-            if _can_count(pod):
-                self.assigned[pod.uid] = self._make_assigned(pod, kind, counted_at_ms)
+        """Count exactly these pods, given as pod, kind, and time when the pod was counted."""
+        self.assigned = {
+            pod.uid: self._make_assigned(pod, kind, counted_at_ms)
+            for pod, kind, counted_at_ms in pods
+            if _can_count(pod)
+        }
         self.estimated = sum_vectors(
             self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
         )
@@ -219,7 +214,6 @@ class ExpectedNodeUsage:
             pod=pod,
             kind=kind,
             counted_at_ms=counted_at_ms,
-            prod=kind.prod,
             estimate=self.estimator.estimate(kind),
             timestamp_ms=timestamp_ms,
             deadline_ms=self.estimator.compute_deadline_ms(pod, timestamp_ms),
@@ -258,12 +252,12 @@ class ExpectedNodeUsage:
         added = assigned.estimate.added
         if measured is None:
             delta = zero if self._is_in_total(assigned) else added
-            return Share(delta, zero, added if assigned.prod else zero)
+            return Share(delta, zero, added if assigned.kind.prod else zero)
         usage, known_as_prod = measured
         excess = zero
         if not self._is_shown(assigned, self._shown_since_ms):
             excess = tuple([max(0, a - b) for a, b in zip(added, usage, strict=True)])
-        if not assigned.prod:
+        if not assigned.kind.prod:
             return Share(excess, zero, zero)
         if known_as_prod:
             return Share(excess, usage, excess)
@@ -309,10 +303,10 @@ class ExpectedNodeUsage:
                 or shown_since_ms is None
                 or shown_since_ms < assigned.timestamp_ms
                 or assigned.deadline_ms is not None
-                or (assigned.prod and not measured[1])
+                or (assigned.kind.prod and not measured[1])
             ):
                 shares.append(self._compute_share(assigned, measured, zero))
-            elif assigned.prod:
+            elif assigned.kind.prod:
                 prod_usage.append(measured[0])
         self.delta = sum_vectors(zero, [share.delta for share in shares if share.delta is not zero])
         prod_usage += [share.prod_usage for share in shares if share.prod_usage is not zero]

@@ -4,6 +4,7 @@ A threshold of 65 refuses a usage of 65.5 %, and accepts 65.49 %. The rounded pe
 of the float64 operations, which is that of Go. Source: docs/reference/upstream.md A2.4, A4.1.
 """
 
+from bisect import bisect_right
 from functools import lru_cache
 
 #: A limit that no usage exceeds: the largest amount in a message.
@@ -34,19 +35,9 @@ def find_largest_usage(total: int, threshold: int) -> int:
         total: capacity, above 0.
         threshold: percent; annotations may have any 64-bit integer.
     """
-    low = high = int((threshold + 0.5) / 100 * total)
-    step = 1
-    while compute_percent(low, total) > threshold:
-        low -= step
-        step *= 2
-    step = 1
-    while compute_percent(high, total) <= threshold:
-        high += step
-        step *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if compute_percent(middle, total) > threshold:
-            high = middle
-        else:
-            low = middle
-    return min(max(low, -UNBOUNDED), UNBOUNDED)
+    about = min(max(int((threshold + 0.5) / 100 * total), -UNBOUNDED), UNBOUNDED)
+    # The relative error of the quotient, and that of `compute_percent`, are less than 2^-49.
+    reach = abs(about) // 2**49 + 2
+    nearby = range(about - reach, about + reach)
+    allowed = bisect_right(nearby, threshold, key=lambda used: compute_percent(used, total))
+    return min(max(about - reach + allowed - 1, -UNBOUNDED), UNBOUNDED)

@@ -7,7 +7,7 @@ Source: docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
@@ -27,6 +27,9 @@ class AggregatedThresholds:
     aggregation: str
     duration_ms: int
     """0 for the longest measured duration."""
+
+
+_NOT_AGGREGATED = AggregatedThresholds({}, "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,58 +65,44 @@ def read_node_thresholds(
     if text is None:
         return defaults
     try:
-        annotation = _Annotation()
-        annotation.read(decode(text))
+        annotation = _read_annotation(decode(text))
     except (ValueError, RecursionError):
         return defaults
     return NodeThresholds(
         plain=annotation.plain or defaults.plain,
         prod=annotation.prod or defaults.prod,
-        aggregated=annotation.aggregated.build() or defaults.aggregated,
+        aggregated=annotation.aggregated or defaults.aggregated,
     )
 
 
-@dataclass(slots=True)
-class _AnnotationAggregated:
-    """Part `aggregatedUsage` of the annotation."""
-
-    thresholds: dict[str, int] = field(default_factory=dict)
-    aggregation: str = ""
-    duration_ms: int = 0
-
-    def read(self, value: Any) -> None:
-        for name, item in read_fields(value):
-            if name == "usagethresholds":
-                self.thresholds = read_integers(item, self.thresholds)
-            elif name == "usageaggregationtype" and item is not None:
-                self.aggregation = _read_text(item)
-            elif name == "usageaggregatedduration":
-                self.duration_ms = 0 if item is None else parse_duration_ms(_read_text(item))
-
-    def build(self) -> AggregatedThresholds | None:
-        if not self.thresholds or not self.aggregation:
-            return None
-        return AggregatedThresholds(self.thresholds, self.aggregation, self.duration_ms)
+def _read_annotation(value: Any) -> NodeThresholds:
+    """Return the content of the usage-thresholds annotation, as Go decodes it (A6.11)."""
+    plain: dict[str, int] = {}
+    prod: dict[str, int] = {}
+    aggregated = _NOT_AGGREGATED
+    for name, item in read_fields(value):
+        if name == "usagethresholds":
+            plain = read_integers(item, plain)
+        elif name == "produsagethresholds":
+            prod = read_integers(item, prod)
+        elif name == "aggregatedusage":
+            aggregated = _NOT_AGGREGATED if item is None else _read_aggregated(item, aggregated)
+    is_complete = aggregated.thresholds and aggregated.aggregation
+    return NodeThresholds(plain, prod, aggregated if is_complete else None)
 
 
-@dataclass(slots=True)
-class _Annotation:
-    """Content of the usage-thresholds annotation, as Go decodes it (A6.11)."""
-
-    plain: dict[str, int] = field(default_factory=dict)
-    prod: dict[str, int] = field(default_factory=dict)
-    aggregated: _AnnotationAggregated = field(default_factory=_AnnotationAggregated)
-
-    def read(self, value: Any) -> None:
-        for name, item in read_fields(value):
-            if name == "usagethresholds":
-                self.plain = read_integers(item, self.plain)
-            elif name == "produsagethresholds":
-                self.prod = read_integers(item, self.prod)
-            elif name == "aggregatedusage":
-                if item is None:
-                    self.aggregated = _AnnotationAggregated()
-                self.aggregated.read(item)
+def _read_aggregated(value: Any, before: AggregatedThresholds) -> AggregatedThresholds:
+    """Return part `aggregatedUsage` of the annotation, merged into an earlier part of the same name."""
+    thresholds, aggregation = dict(before.thresholds), before.aggregation
+    duration_ms = before.duration_ms
+    for name, item in read_fields(value):
+        if name == "usagethresholds":
+            thresholds = read_integers(item, thresholds)
+        elif name == "usageaggregationtype" and item is not None:
+            aggregation = _read_text(item)
+        elif name == "usageaggregatedduration":
+            duration_ms = 0 if item is None else parse_duration_ms(_read_text(item))
+    return AggregatedThresholds(thresholds, aggregation, duration_ms)
 
 
 def _read_text(value: Any) -> str:

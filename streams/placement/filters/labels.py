@@ -108,22 +108,15 @@ def parse_label_expression(expression: NodeRequirement) -> LabelRequirement | No
     if not _KEY.fullmatch(key) or not all(_VALUE.fullmatch(value) for value in values):
         return None
     match expression.operator:
-        case "In" | "NotIn":
-            return (
-                ValueRequirement(key, frozenset(values), expression.operator == "NotIn")
-                if values
-                else None
-            )
-        case "Exists" | "DoesNotExist":
-            absent = frozenset((None,))
-            return (
-                None if values else ValueRequirement(key, absent, expression.operator == "Exists")
-            )
-        case "Gt" | "Lt":
-            bound = _parse_integer(values[0]) if len(values) == 1 else None
-            return (
-                None if bound is None else BoundRequirement(key, bound, expression.operator == "Gt")
-            )
+        case "In" | "NotIn" if values:
+            return ValueRequirement(key, frozenset(values), expression.operator == "NotIn")
+        case "Exists" | "DoesNotExist" if not values:
+            return ValueRequirement(key, frozenset((None,)), expression.operator == "Exists")
+        case "Gt" | "Lt" if len(values) == 1:
+            bound = _parse_integer(values[0])
+            if bound is not None:
+                return BoundRequirement(key, bound, expression.operator == "Gt")
+    return None
 
 
 def parse_field_expression(expression: NodeRequirement) -> LabelRequirement | None:

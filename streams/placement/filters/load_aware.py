@@ -68,27 +68,20 @@ class LoadAwareFilter(Filter):
         self.estimator = estimator
         self._counts_pod = counts_pod
         self.args: LoadAwareSchedulingArgs = estimator.args
+        names, resources = estimator.resources, len(estimator.resources)
         self._reasons = (
-            *(
-                tuple(
-                    f"node(s) {resource} {statistic}usage exceed threshold"
-                    for resource in estimator.resources
-                )
-                for statistic in ("", "aggregated ")
-            ),
-            (EXPIRED,) * len(estimator.resources),
+            [f"node(s) {name} usage exceed threshold" for name in names],
+            [f"node(s) {name} aggregated usage exceed threshold" for name in names],
+            [EXPIRED] * resources,
         )
         """Texts by cause and resource."""
-        resources = len(estimator.resources)
         self._zeros: Vector = (0,) * resources
         self._headroom: IntArray = np.zeros((2, resources, 0), dtype=np.int64)
         """Shape (views, resources, nodes)."""
         self._cause: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
         """Cause of a refusal, shape (views, resources, nodes)."""
-        self._usage_causes = (_USAGE,) * resources
-        self._aggregated_causes = (_AGGREGATED,) * resources
         self._rows: list[tuple[_Limits, _Limits] | None] = []
-        self._unlimited = _Limits((UNBOUNDED,) * resources, self._usage_causes, 1.0)
+        self._unlimited = _Limits((UNBOUNDED,) * resources, (_USAGE,) * resources, 1.0)
         self._expired = _Limits((_NO_ROOM,) * resources, (_STALE,) * resources, _LEAST_SPARE)
 
     @classmethod
@@ -181,18 +174,11 @@ class LoadAwareFilter(Filter):
         other = self._unlimited
         if usage_max is not None:
             used = usage.compute_expected(profile.aggregation, profile.aggregated_ms)
-            causes = self._usage_causes if profile.aggregation is None else self._aggregated_causes
-            other = _Limits(
-                _compute_headroom(usage_max, used), causes, _compute_spare(usage_max, used)
-            )
+            cause = _USAGE if profile.aggregation is None else _AGGREGATED
+            other = _compute_node_limits(usage_max, used, cause)
         if prod_usage_max is None:
             return other, other
-        used = usage.compute_expected_prod()
-        prod = _Limits(
-            _compute_headroom(prod_usage_max, used),
-            self._usage_causes,
-            _compute_spare(prod_usage_max, used),
-        )
+        prod = _compute_node_limits(prod_usage_max, usage.compute_expected_prod(), _USAGE)
         return (_combine(prod, other) if self.args.check_both else prod), other
 
 
@@ -223,15 +209,16 @@ class LeastOverloaded(Score):
         return self._filter.get_spare(prepared, row)
 
 
-def _compute_headroom(usage_max: Vector, used: Vector) -> Vector:
+def _compute_node_limits(usage_max: Vector, used: Vector, cause: int) -> _Limits:
     # A resource without a limit, or with unknown usage, refuses no pod.
-    pairs = zip(usage_max, used, strict=True)
-    return tuple(
-        [
-            UNBOUNDED if limit == UNBOUNDED or amount == UNKNOWN else limit - amount
-            for limit, amount in pairs
-        ]
-    )
+    headroom, spare = [], 1.0
+    for limit, amount in zip(usage_max, used, strict=True):
+        if limit == UNBOUNDED or amount == UNKNOWN:
+            headroom.append(UNBOUNDED)
+        else:
+            headroom.append(limit - amount)
+            spare = min(spare, (limit - amount) / max(limit, 1))
+    return _Limits(tuple(headroom), (cause,) * len(used), max(spare, _LEAST_SPARE))
 
 
 def _combine(prod: _Limits, other: _Limits) -> _Limits:
@@ -246,12 +233,3 @@ def _combine(prod: _Limits, other: _Limits) -> _Limits:
     ]
     headroom, causes = zip(*smaller, strict=True)
     return _Limits(tuple(headroom), tuple(causes), min(prod.spare, other.spare))
-
-
-def _compute_spare(usage_max: Vector, used: Vector) -> float:
-    shares = [
-        (limit - amount) / max(limit, 1)
-        for limit, amount in zip(usage_max, used, strict=True)
-        if limit != UNBOUNDED and amount != UNKNOWN
-    ]
-    return max(min(shares, default=1.0), _LEAST_SPARE)

@@ -19,7 +19,7 @@ of the running pod become dead letters.
 
 from collections.abc import Iterator
 
-from schemas.messages.pods import Container, Pod
+from schemas.messages.pods import Pod
 from streams.usage.go_json import decode, read_fields
 
 _GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
@@ -130,20 +130,8 @@ def _count_parts(pod: Pod) -> Iterator[tuple[str, int, int]]:
         yield "expressions in its node affinity", len(expressions), EXPRESSIONS_PER_POD_MAX
         values = sum(len(part.values) for part in expressions)
         yield "values in its node affinity", values, VALUES_PER_POD_MAX
-    amounts = [len(part.requests) + len(part.limits) for part in containers]
-    yield "requests and limits in all containers", sum(amounts), AMOUNTS_PER_POD_MAX
-    yield (
-        "resources in all containers",
-        len(_list_resources(pod, containers)),
-        RESOURCES_PER_POD_MAX,
-    )
+    lists = [amounts for part in containers for amounts in (part.requests, part.limits)]
+    yield "requests and limits in all containers", sum(map(len, lists)), AMOUNTS_PER_POD_MAX
+    yield "resources in all containers", len(set(pod.overhead).union(*lists)), RESOURCES_PER_POD_MAX
     ports = sum(len(part.host_ports) for part in containers)
     yield "host ports in all containers", ports, HOST_PORTS_PER_POD_MAX
-
-
-def _list_resources(pod: Pod, containers: tuple[Container, ...]) -> set[str]:
-    return (
-        set(pod.overhead)
-        .union(*(container.requests for container in containers))
-        .union(*(container.limits for container in containers))
-    )

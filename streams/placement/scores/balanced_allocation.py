@@ -15,7 +15,6 @@ Source: docs/reference/upstream.md K1, K5 to K7.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -31,11 +30,8 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import FloatArray, IntArray
 from streams.usage.estimate import Estimator
 
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    requests: tuple[tuple[int, float], ...]
-    """Index and amount of the resources that count; empty if the pod requests none of them."""
+#: Index and amount of the resources that count; empty if the pod requests none of them.
+_Requests = tuple[tuple[int, float], ...]
 
 
 class BalancedAllocationScore(Score):
@@ -75,27 +71,25 @@ class BalancedAllocationScore(Score):
         self._half[row] = 0.5 if len(shares) == 2 else 0.0
         self._rows[row] = figures
 
-    def prepare(self, kind: Kind) -> _Prepared:
+    def prepare(self, kind: Kind) -> _Requests:
         amounts = [max(kind.demand.requests.get(name, 0), 0) for name in self._resources]
         if not any(amounts):
-            return _Prepared(())
-        return _Prepared(
-            tuple(
-                (index, float(amount))
-                for index, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
-                if amount or name in ALWAYS_COUNTED
-            )
+            return ()
+        return tuple(
+            (index, float(amount))
+            for index, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
+            if amount or name in ALWAYS_COUNTED
         )
 
-    def scores(self, prepared: _Prepared) -> NDArray[Any]:
-        if not prepared.requests:
+    def scores(self, prepared: _Requests) -> NDArray[Any]:
+        if not prepared:
             return np.zeros(self._before.size, dtype=np.int32)
-        indices = [index for index, _ in prepared.requests]
+        indices = [index for index, _ in prepared]
         only_always = indices == self._always
         if only_always and len(indices) == 2:
             after = self._compute_evenness_of_two(prepared)
         else:
-            amounts = np.array([[amount] for _, amount in prepared.requests])
+            amounts = np.array([[amount] for _, amount in prepared])
             after = _compute_evenness_of_nodes(
                 self._requested[indices] + amounts, self._capacity[indices]
             )
@@ -105,24 +99,24 @@ class BalancedAllocationScore(Score):
         # The sum is not negative, so a shift equals Go's division.
         return (50 + (50 + after - before >> 1)).astype(np.int32)
 
-    def score(self, prepared: _Prepared, row: int) -> int:
-        if not prepared.requests:
+    def score(self, prepared: _Requests, row: int) -> int:
+        if not prepared:
             return 0
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         before, after = [], []
-        for index, amount in prepared.requests:
+        for index, amount in prepared:
             requested, capacity = figures[index]
             if capacity:
                 before.append(_compute_share(requested, capacity))
                 after.append(_compute_share(requested + amount, capacity))
         return 50 + (50 + _compute_evenness(after) - _compute_evenness(before)) // 2
 
-    def _compute_evenness_of_two(self, prepared: _Prepared) -> IntArray:
+    def _compute_evenness_of_two(self, prepared: _Requests) -> IntArray:
         """Return `_compute_evenness` of all nodes with the pod, by the two resources that always count."""
         shares, other_shares = (
             np.minimum((self._requested[index] + amount) / self._capacity[index], 1.0)
-            for index, amount in prepared.requests
+            for index, amount in prepared
         )
         difference: FloatArray = np.abs(shares - other_shares)
         difference *= self._half

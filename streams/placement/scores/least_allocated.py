@@ -10,7 +10,6 @@ also those of pods on the node.
 Source: docs/reference/upstream.md K1 to K4.
 """
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -34,10 +33,8 @@ ALWAYS_COUNTED = ("cpu", "memory", "ephemeral-storage")
 _EXACT_MAX = 2**42
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    requests: tuple[tuple[int, int, int], ...]
-    """Index, amount and weight of the resources in the mean."""
+#: Index, amount and weight of the resources in the mean.
+_Requests = tuple[tuple[int, int, int], ...]
 
 
 class LeastAllocatedScore(Score):
@@ -77,23 +74,19 @@ class LeastAllocatedScore(Score):
         self._inexact[row] = is_inexact
         self._rows[row] = tuple(figures)
 
-    def prepare(self, kind: Kind) -> _Prepared:
+    def prepare(self, kind: Kind) -> _Requests:
         requests, assumed = kind.demand.requests, kind.demand.assumed
-        amounts = [max(requests.get(name, 0) + assumed.get(name, 0), 0) for name in self._weights]
-        return _Prepared(
-            tuple(
-                (index, amount, weight)
-                for index, ((name, weight), amount) in enumerate(
-                    zip(self._weights.items(), amounts, strict=True)
-                )
-                if amount or name in ALWAYS_COUNTED
-            )
-        )
+        needed = []
+        for index, (name, weight) in enumerate(self._weights.items()):
+            amount = max(requests.get(name, 0) + assumed.get(name, 0), 0)
+            if amount or name in ALWAYS_COUNTED:
+                needed.append((index, amount, weight))
+        return tuple(needed)
 
-    def scores(self, prepared: _Prepared) -> NDArray[Any]:
+    def scores(self, prepared: _Requests) -> NDArray[Any]:
         total: FloatArray = np.zeros(self._inexact.size)
         weights: FloatArray = np.zeros(self._inexact.size)
-        for index, amount, weight in prepared.requests:
+        for index, amount, weight in prepared:
             percent = self._free[index] - 100.0 * amount
             percent /= self._capacity[index]
             np.floor(percent, out=percent)
@@ -107,11 +100,11 @@ class LeastAllocatedScore(Score):
                 scores[row] = self.score(prepared, row)
         return scores
 
-    def score(self, prepared: _Prepared, row: int) -> int:
+    def score(self, prepared: _Requests, row: int) -> int:
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         total = weights = 0
-        for index, amount, weight in prepared.requests:
+        for index, amount, weight in prepared:
             capacity, free = figures[index]
             if capacity:
                 if free > amount:

@@ -9,7 +9,6 @@ Source: KEP-217 (docs/reference/upstream.md R1 to R6). Unlike in the KEP, init c
 count for the pods on the node too.
 """
 
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -28,10 +27,8 @@ from streams.usage.estimate import Estimator
 _STEPS = 2.0**24
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    limits: tuple[float | None, ...]
-    """Limit of the pod by resource; None means the default of each node."""
+#: Limit of a pod by resource; None means the default of each node.
+_Limits = tuple[float | None, ...]
 
 
 class LimitsAwareScore(Score):
@@ -79,19 +76,17 @@ class LimitsAwareScore(Score):
             self._per_unit[index, row] = per_unit
             figures.append((remaining, per_unit, float(default)))
 
-    def prepare(self, kind: Kind) -> _Prepared:
+    def prepare(self, kind: Kind) -> _Limits:
         demand = kind.demand
-        return _Prepared(
-            tuple(
-                float(demand.limits.get(resource, 0))
-                or (float(demand.requests.get(resource, 0)) if default == REQUEST else None)
-                for resource, default in zip(self._weights, self._default_limits, strict=True)
-            )
+        return tuple(
+            float(demand.limits.get(resource, 0))
+            or (float(demand.requests.get(resource, 0)) if default == REQUEST else None)
+            for resource, default in zip(self._weights, self._default_limits, strict=True)
         )
 
-    def scores(self, prepared: _Prepared) -> FloatArray:
+    def scores(self, prepared: _Limits) -> FloatArray:
         raw: FloatArray = np.zeros(self._remaining.shape[1])
-        for index, limit in enumerate(prepared.limits):
+        for index, limit in enumerate(prepared):
             amount = self._default[index] if limit is None else limit
             raw += self._remaining[index] - self._per_unit[index] * amount
         raw *= _STEPS
@@ -99,10 +94,10 @@ class LimitsAwareScore(Score):
         raw /= _STEPS
         return raw
 
-    def score(self, prepared: _Prepared, row: int) -> float:
+    def score(self, prepared: _Limits, row: int) -> float:
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         raw = 0.0
-        for (remaining, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
+        for (remaining, per_unit, default), limit in zip(figures, prepared, strict=True):
             raw += remaining - per_unit * (default if limit is None else limit)
         return round(raw * _STEPS) / _STEPS

@@ -83,7 +83,9 @@ class LoadAwareScore(Score):
             or old_figures[0] is not total
             or (old_figures[1][OTHER] is None) != (used[OTHER] is None)
         ):
-            self._set_factor(row, total, scored=used[OTHER] is not None)
+            is_scored = used[OTHER] is not None
+            for index, capacity in enumerate(total):
+                self._factor[index, row] = 100.0 / capacity if is_scored and capacity > 0 else 0.0
         is_inexact = max(total) > _EXACT_MAX
         free = self._free
         for view in self._views:
@@ -96,11 +98,6 @@ class LoadAwareScore(Score):
                     free[view, index, row] = total[index] - amount + _SLACK
                 is_inexact = is_inexact or max(vector) > _EXACT_MAX
         self._inexact[row] = is_inexact
-
-    def _set_factor(self, row: int, total: Vector, *, scored: bool) -> None:
-        for index, capacity in enumerate(total):
-            factor = 100.0 / capacity if scored and capacity > 0 else 0.0
-            self._factor[index, row] = factor
 
     def prepare(self, kind: Kind) -> _Prepared:
         estimate = self.estimator.estimate(kind).expected
