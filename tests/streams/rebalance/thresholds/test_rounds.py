@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
-from streams.rebalance.thresholds import evictions
 from tests.streams.builders import CLUSTER, container
 from tests.streams.world import PERCENT, RoundWorld, hot_world
 
@@ -186,19 +185,6 @@ def test_refreshing_a_few_nodes_at_a_time_gives_the_same_round(
             pass
         assert at_once.round() == bit_by_bit.round()
         assert content(at_once.outcome) == content(bit_by_bit.outcome)
-
-
-@given(clusters(max_rounds=2))
-def test_packing_hot_nodes_in_parts_gives_the_same_round(cluster: RoundInputs) -> None:
-    together, one_by_one = build_world(cluster), build_world(cluster)
-    for number in range(len(cluster.loads)):
-        load(together, cluster, number)
-        load(one_by_one, cluster, number)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(evictions, "NODES_PACKED", 1)
-            one_by_one.round(gate=every_third)
-        together.round(gate=every_third)
-        assert content(together.outcome) == content(one_by_one.outcome)
 
 
 @pytest.mark.slow
