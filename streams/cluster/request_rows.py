@@ -65,9 +65,6 @@ class GroupRows(TrackedRows[str, KindGroup]):
         super().__init__("waiting_groups")
         self._cluster, self._inventory, self._pending = cluster, inventory, placement.pending
 
-    def mark_written(self) -> None:
-        self._pending.clear_changed_groups()
-
     def take_changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield digest and row of each group changed since the last call; None for a deleted row."""
         for digest, group in self._pending.take_changed_groups():

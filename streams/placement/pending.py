@@ -300,9 +300,6 @@ class PendingRequests:
                 self._asleep[key] = None
             yield key, group
 
-    def clear_changed_groups(self) -> None:
-        self._changed_groups.clear()
-
     def release_delayed(self, now_ms: int) -> None:
         """Let requests whose own back-off has ended join their groups."""
         while self._delayed and self._delayed[0][0] <= now_ms:
