@@ -24,7 +24,7 @@ from schemas.messages.decisions import SchedulingRequest
 from schemas.policy import Policy
 from schemas.storage.rows import WaitingGroupRow
 from streams.inventory.node_index import Change
-from streams.moves.deadlines import compute_wait_ms
+from streams.moves.waits import compute_wait_ms
 from streams.pods.kind import Kind
 
 #: Most pods of a group for which one failed attempt is reported. A pod's first failure is always reported.
