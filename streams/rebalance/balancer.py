@@ -96,11 +96,11 @@ class Balancer:
             plan_risk_moves(self.policy, inputs, outcome)
         self.hot_nodes = len(outcome.hot_names)
         self.hot_usage = {
-            (node.name, resource): used / node.capacity[resource]
+            (node.name, resource): used / node.readings.capacity[resource]
             for pool in outcome.pools
             for node in pool.hot[:HOT_NODES_SHOWN_MAX]
-            for resource, used in node.usage.items()
-            if node.capacity.get(resource)
+            for resource, used in node.readings.used.items()
+            if node.readings.capacity[resource]
         }
         return outcome
 
