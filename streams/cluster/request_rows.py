@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-import orjson
-
 from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
+from schemas.topics.codec import encode
 from streams.cluster.placement import Placement
 from streams.inventory.inventory import Inventory
 from streams.placement.pending import KindGroup, WaitingRequest
@@ -77,20 +76,17 @@ class GroupRows(TrackedRows[str, KindGroup]):
             self._pending.restore_group(row, version)
 
     def _encode(self, group: KindGroup | None) -> bytes | None:
-        # Faster than `encode` of a `WaitingGroupRow`: a policy may change thousands of groups.
         if group is None:
             return None
         woken = self._pending.is_woken(group)
         if woken and not (group.failures or group.retry_at_ms):
             return None
-        return orjson.dumps(
-            {
-                "cluster": self._cluster,
-                "failures": group.failures,
-                "kind": group.kind.key.hex(),
-                "opened_by": group.opened_by,
-                "retry_at_ms": group.retry_at_ms,
-                "schema_version": 1,
-                "woken": woken,
-            }
+        row = WaitingGroupRow(
+            cluster=self._cluster,
+            kind=group.kind.key.hex(),
+            failures=group.failures,
+            retry_at_ms=group.retry_at_ms,
+            opened_by=group.opened_by,
+            woken=woken,
         )
+        return encode(row)

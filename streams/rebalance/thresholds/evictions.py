@@ -28,7 +28,7 @@ from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, R
 from streams.rebalance.targets import Fit, Targets
 from streams.rebalance.thresholds.order import HotPods
 from streams.rebalance.thresholds.pool_round import PoolRound
-from streams.stage.arrays import BoolArray
+from streams.stage.arrays import BoolArray, IntArray
 
 #: Most pods that one phase of a pool sorts, as a multiple of the pods that may be checked. Only some pods
 #: of most nodes are checked.
@@ -56,11 +56,12 @@ class Evictions:
         }
         """Targets of each phase, shape (targets,)."""
         pending = nodes.pending[:, targets] if differences.planned_targets else 0
-        self.room = limits.high[:, targets] - nodes.usage[:, targets] - pending
-        self.prod_room = None
+        room: dict[Phase, IntArray] = {
+            "node": limits.high[:, targets] - nodes.usage[:, targets] - pending
+        }
         if limits.prod_high is not None:
             prod_used = nodes.prod_usage[:, targets] + pending
-            self.prod_room = limits.prod_high[:, targets] - prod_used
+            room["prod"] = limits.prod_high[:, targets] - prod_used
         limited = [name in pool.thresholds.high for name in nodes.resources]
         self.names = self.inputs.columns.names[nodes.rows[targets]]
         self.node_fit = pool.shared.args.node_fit
@@ -75,8 +76,7 @@ class Evictions:
         """Total room of the targets of a phase by resource, by Koordinator's rules."""
         self.targets = Targets(
             differences,
-            self.room.copy(),
-            None if self.prod_room is None else self.prod_room.copy(),
+            room,
             nodes.capacity[:, targets],
             limited,
         )
@@ -88,20 +88,19 @@ class Evictions:
             self._run_phase("prod")
             return
         both_low = self.pool.codes[self.pool.targets] == BOTH_LOW
+        both_sums = (self._sum_room("prod", both_low), self._sum_room("node", both_low))
+        prod_low = self._sum_room("prod", self.targets_by_phase["prod"] & ~both_low)
         self.total_room = self._sum_room("node", self.targets_by_phase["node"])
         self._run_phase("node")
         # Nodes of class bothLow add the minimum of three sums. Without such nodes, the remaining room of
         # the node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
-        sums = (self._sum_room("prod", both_low), self._sum_room("node", both_low), self.total_room)
-        prod_low = self._sum_room("prod", self.targets_by_phase["prod"] & ~both_low)
-        self.total_room = list(map(int.__add__, prod_low, map(min, *sums)))
+        minima = map(min, *both_sums, self.total_room)
+        self.total_room = list(map(int.__add__, prod_low, minima))
         self._run_phase("prod")
 
     def _sum_room(self, phase: Phase, mask: BoolArray) -> list[int]:
-        """Return the room of targets before the round, per resource."""
-        room = self.room if phase == "node" else self.prod_room
-        assert room is not None  # noqa: S101 - Koordinator's prod thresholds are filled in
-        return [sum(amounts) for amounts in room[:, mask].tolist()]
+        """Return the room of targets per resource."""
+        return [sum(amounts) for amounts in self.targets.room[phase][:, mask].tolist()]
 
     def _run_phase(self, phase: Phase) -> None:
         abnormal = self.pool.abnormal[phase]
@@ -266,27 +265,32 @@ class _HotNodeCheck:
         if gate is not None:
             self._refuse(index, gate)
             return False
-        target = priority_class = None
+        target = None
         if self.differences.planned_targets:
             amounts = self.pods.estimate_on_target(index)
             target = self._find_target(index, amounts)
-            if target is None:
-                priority_class = self._get_class_without_target(held)
-                if priority_class is None:
-                    gate = self._explain_no_target(index)
-                    hot.note(Verdict(held.pod, gate.name, gate.text))
-                    return False
-        reason = self.pool.describe_excess(hot.phase, self.position, self.used, self.limits)
+        needs_no_target = self.differences.planned_targets and target is None
+        if needs_no_target and not self._may_leave_without_target(held):
+            gate = self._explain_no_target(index)
+            hot.note(Verdict(held.pod, gate.name, gate.text))
+            return False
+        excess = self.pool.describe_excess(hot.phase, self.position, self.used, self.limits)
+        reason = f"node is overutilized, {excess}"
+        if needs_no_target:
+            reason += (
+                f"; no target accepts this {held.kind.priority_class} pod, and the open window has "
+                "evictWithoutTarget"
+            )
         candidate = Candidate(
             held=held,
             node=hot.name,
             pool=self.pool.pool.name,
             phase=hot.phase,
-            reason=f"node is overutilized, {reason}{_describe_without_target(priority_class)}",
+            reason=reason,
             target=None if target is None else self.evictions.names[target],
             usage=self.pods.get_usage(index),
             # Without a target there is no room to reserve.
-            mode=None if priority_class is None else "EvictDirectly",
+            mode="EvictDirectly" if needs_no_target else None,
             source_hot=True,
         )
         gate = rules.propose(candidate)
@@ -326,12 +330,9 @@ class _HotNodeCheck:
         positions = [position for position, name in enumerate(evictions.names) if name in avoided]
         return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=positions)
 
-    def _get_class_without_target(self, held: HeldPod) -> str | None:
-        """Return the class of a pod that may leave without a target now; None if it needs one."""
-        if not self.pool.thresholds.without_target:
-            return None
-        priority_class = held.kind.priority_class
-        return priority_class if priority_class in _CLASSES_WITHOUT_TARGET else None
+    def _may_leave_without_target(self, held: HeldPod) -> bool:
+        is_allowed_now = self.pool.thresholds.without_target
+        return is_allowed_now and held.kind.priority_class in _CLASSES_WITHOUT_TARGET
 
     def _explain_no_target(self, index: int) -> Gate:
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
@@ -354,11 +355,3 @@ class _HotNodeCheck:
             f"none of {allowed} targets that can run the pod has room for it, or all of them are "
             f"excluded for it: it is expected to use {text}",
         )
-
-
-def _describe_without_target(priority_class: str | None) -> str:
-    if priority_class is None:
-        return ""
-    return (
-        f"; no target accepts this {priority_class} pod, and the open window has evictWithoutTarget"
-    )

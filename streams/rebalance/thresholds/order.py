@@ -13,9 +13,6 @@ Pods are sorted by the keys of `eviction_keys`, then by score, then youngest fir
 
 from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
-
-from schemas.base.message import INT64_MAX
 from streams.pods.held_pod import is_overdue
 from streams.rebalance.candidates import Phase
 from streams.rebalance.eviction_keys import compute_eviction_keys
@@ -23,14 +20,10 @@ from streams.rebalance.node_figures import NodeFigures
 from streams.rebalance.thresholds.limits import PoolNodes
 from streams.stage.arrays import IntArray
 
-_THOUSAND = 1_000
-#: The product of 1000 and a larger amount may exceed 64 bits.
-_EXACT_MAX = 2**53
-
 
 def order_nodes(
     nodes: PoolNodes, chosen: IntArray, weights: Mapping[str, int], phase: Phase
-) -> IntArray:
+) -> list[int]:
     """Return the positions of the chosen nodes, most used first.
 
     Args:
@@ -39,34 +32,29 @@ def order_nodes(
         weights: weights by resource, default 0; `pods` counts even without a threshold.
         phase: whether usage of the whole node or of its prod pods counts.
     """
-    names = list(nodes.resources)
-    if "pods" not in names and weights.get("pods"):
-        names.append("pods")
-        nodes = PoolNodes(nodes.columns, nodes.rows, names)
+    if "pods" not in nodes.resources and weights.get("pods"):
+        nodes = PoolNodes(nodes.columns, nodes.rows, [*nodes.resources, "pods"])
     usage = nodes.usage if phase == "node" else nodes.prod_usage
-    node_weights = [weights.get(name, 0) for name in names]
+    node_weights = [weights.get(name, 0) for name in nodes.resources]
     weight_sum = sum(node_weights)
-    # Sums with large weights may exceed 64 bits, but not Python's integers.
-    too_large = max(_THOUSAND * sum(map(abs, node_weights)), abs(weight_sum)) > INT64_MAX
-    total = np.zeros(chosen.size, dtype=object if too_large else np.int64)
-    for index, weight in enumerate(node_weights):
-        if weight:
-            share = compute_thousandths(usage[index, chosen], nodes.capacity[index, chosen])
-            total += share.astype(total.dtype, copy=False) * weight
-    scores = total // weight_sum if weight_sum else np.zeros_like(total)
-    ordered: IntArray = chosen[np.argsort(-scores, kind="stable")]
-    return ordered
-
-
-def compute_thousandths(used: IntArray, capacity: IntArray) -> IntArray:
-    """Return the used thousandths of capacity, truncated, at most 1000; 0 without capacity."""
-    capped = np.minimum(used, capacity)
-    if capacity.size and int(capacity.max()) > _EXACT_MAX:
-        pairs = zip(capped.tolist(), capacity.tolist(), strict=True)
-        return np.array([a * _THOUSAND // b if b else 0 for a, b in pairs], dtype=np.int64)
-    result: IntArray = np.zeros_like(capped)
-    np.floor_divide(capped * _THOUSAND, capacity, out=result, where=capacity > 0)
-    return result
+    if not weight_sum:
+        return list(chosen.tolist())
+    # Python's integers, because products with large amounts or weights exceed 64 bits.
+    scores = {
+        position: sum(
+            weight * (1000 * min(used, capacity) // capacity)
+            for weight, used, capacity in zip(node_weights, *amounts, strict=True)
+            if capacity
+        )
+        // weight_sum
+        for position, *amounts in zip(
+            chosen.tolist(),
+            usage[:, chosen].T.tolist(),
+            nodes.capacity[:, chosen].T.tolist(),
+            strict=True,
+        )
+    }
+    return sorted(scores, key=lambda position: -scores[position])
 
 
 class HotPods:

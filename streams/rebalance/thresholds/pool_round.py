@@ -212,7 +212,7 @@ class PoolRound:
         order = order_nodes(self.nodes, hot_positions, self.pool.weights, phase)
         # Converting all nodes costs as much as converting one.
         figures = zip(
-            order.tolist(),
+            order,
             self.readings.used[phase][:, order].T.tolist(),
             self.readings.limits[phase][:, order].T.tolist(),
             self.nodes.capacity[:, order].T.tolist(),
