@@ -40,21 +40,16 @@ def order_nodes(
     if not weight_sum:
         return list(chosen.tolist())
     # Python's integers, because products with large amounts or weights exceed 64 bits.
-    scores = {
-        position: sum(
-            weight * (1000 * min(used, capacity) // capacity)
-            for weight, used, capacity in zip(node_weights, *amounts, strict=True)
-            if capacity
-        )
-        // weight_sum
-        for position, *amounts in zip(
-            chosen.tolist(),
-            usage[:, chosen].T.tolist(),
-            nodes.capacity[:, chosen].T.tolist(),
-            strict=True,
-        )
-    }
-    return sorted(scores, key=lambda position: -scores[position])
+    amounts = zip(usage[:, chosen].T.tolist(), nodes.capacity[:, chosen].T.tolist(), strict=True)
+    scores: dict[int, int] = {}
+    for position, (used, capacity) in zip(chosen.tolist(), amounts, strict=True):
+        shares = map(_compute_thousandths, used, capacity)
+        scores[position] = sum(map(int.__mul__, node_weights, shares)) // weight_sum
+    return sorted(scores, key=scores.__getitem__, reverse=True)
+
+
+def _compute_thousandths(used: int, capacity: int) -> int:
+    return 1000 * min(used, capacity) // capacity if capacity else 0
 
 
 class HotPods:
