@@ -35,7 +35,6 @@ from streams.cluster.tables import (
     RowsByKind,
     delete_last_rows,
     group_rows,
-    mark_written,
     restore,
     take_changed_rows,
 )
@@ -102,13 +101,10 @@ class _Attempt:
 class Clusters:
     """States of a partition's clusters."""
 
-    def __init__(
-        self, partition: int, partitions: int, recall: Recall | None, *, has_tables: bool
-    ) -> None:
+    def __init__(self, partition: int, partitions: int, recall: Recall | None) -> None:
         self._partition = partition
         self._partitions = partitions
         self._recall = recall
-        self._has_tables = has_tables
         self.states: dict[str, ClusterState] = {}
         self.failures = FailedClusters()
         self._rows: dict[str, dict[str, RowChange]] = {}
@@ -209,20 +205,15 @@ class Clusters:
                     self._apply_record(cluster, record, attempt)
                 elif record.is_tick and attempt.state is not None:
                     attempt.state.skip_to(record.message.now_ms)
-                if from_rows:
-                    self._encode_rows(cluster, attempt)
+                if from_rows and attempt.state is not None:
+                    attempt.add_rows(take_changed_rows(attempt.state, self._partition))
             attempt.failed_record = None
-            self._encode_rows(cluster, attempt)
+            if attempt.state is not None:
+                attempt.add_rows(take_changed_rows(attempt.state, self._partition))
         except Exception as error:
             logger.exception("cluster %s failed", cluster)
             attempt.problem = f"{type(error).__name__}: {error}"
         return attempt
-
-    def _encode_rows(self, cluster: str, attempt: _Attempt) -> None:
-        if attempt.state is not None and self._has_tables:
-            attempt.add_rows(take_changed_rows(attempt.state, self._partition))
-        elif attempt.state is not None:
-            mark_written(attempt.state)
 
     def _apply_record(self, cluster: str, record: BatchRecord, attempt: _Attempt) -> None:
         state = attempt.state

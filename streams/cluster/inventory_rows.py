@@ -1,31 +1,21 @@
-"""Rows of nodes and of the pods on them.
-
-The row of a node is written with each metric, but the state of the node stays the same for hours. So the
-encoded state is cached. The bytes equal those of `schemas.topics.codec.encode` for the rows' classes.
-"""
+"""Rows of nodes and of the pods on them."""
 
 from typing import Any
 
 import orjson
 from pydantic import BaseModel
 
-from schemas.messages.metrics import NodeMetric
-from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
+from schemas.storage.rows import GonePod as GonePodPart
 from schemas.storage.rows import NodeRow, ReservedPod, ReservedPodsRow
 from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import GonePod, Node, RestoredPod
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import intern_pod
-from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.node_usage import AssignedPod
 
-#: Most encoded states in the cache, and their most bytes; the oldest state is dropped first.
-STATES_MAX, STATES_BYTES_MAX = 50_000, 32 * 1024 * 1024
-#: Bytes of a cache entry besides the text.
-_ENTRY_BYTES = 500
 #: Fields of a pod that are lists of messages.
 _LISTS = ("containers", "init_containers", "owners", "required_node_affinity", "tolerations")
 
@@ -37,29 +27,23 @@ class NodeRows(TrackedRows[str, Node]):
         super().__init__("nodes")
         self._cluster, self._inventory = cluster, inventory
         self.rows, self.changed = inventory.nodes, inventory.changed_nodes
-        self._states = SizedCache[str, tuple[NodeState, bytes]](STATES_BYTES_MAX, STATES_MAX)
-        """State and encoded state by node name."""
 
-    def encode(self, key: str) -> bytes | None:
+    def build_row(self, key: str) -> NodeRow | None:
         """Return the row of a node; None if nothing is known of the node."""
         node = self.rows.get(key)
-        if node is None or node.state is None:
-            self._states.drop(key)  # autoscalers give new nodes new names
         if node is None:
             return None
-        usage = node.usage
-        values: dict[str, Any] = {
-            "state": None if node.state is None else self._encode_state(key, node.state),
-            "metric": None if usage.metric is None else _get_metric_values(usage.metric),
-            "metric_time_ms": usage.metric_time_ms,
-            "list_id": node.list_id,
-        }
-        values = {name: value for name, value in values.items() if value is not None}
-        if not values:
-            return None
-        values["gone"] = [{"at_ms": pod.at_ms, "usage": pod.usage} for pod in node.gone]
-        values |= {"cluster": self._cluster, "node": key, "schema_version": 1}
-        return orjson.dumps(values, default=_get_values, option=orjson.OPT_SORT_KEYS)
+        row = NodeRow(
+            cluster=self._cluster,
+            node=key,
+            state=node.state,
+            metric=node.usage.metric,
+            metric_time_ms=node.usage.metric_time_ms,
+            list_id=node.list_id,
+            gone=tuple(GonePodPart(at_ms=pod.at_ms, usage=dict(pod.usage)) for pod in node.gone),
+        )
+        known = (row.state, row.metric, row.metric_time_ms, row.list_id)
+        return None if all(part is None for part in known) else row
 
     def restore_row(self, row: NodeRow) -> None:
         if row.state is not None:
@@ -70,15 +54,6 @@ class NodeRows(TrackedRows[str, Node]):
         if row.metric is not None:
             self._inventory.apply_metric(row.metric, restored=True)
         node.gone = tuple([GonePod(pod.at_ms, pod.usage) for pod in row.gone])
-
-    def _encode_state(self, name: str, state: NodeState) -> orjson.Fragment:
-        cached = self._states.get(name)
-        if cached is None or cached[0] is not state:
-            # Copy: the bytes that orjson returns keep up to ten times their length allocated.
-            text = bytes(memoryview(encode(state)))
-            cached = state, text
-            self._states.put(name, cached, _ENTRY_BYTES + len(text))
-        return orjson.Fragment(cached[1])
 
 
 class PodRows(TrackedRows[tuple[str, str], HeldPod]):
@@ -120,7 +95,10 @@ class PodRows(TrackedRows[tuple[str, str], HeldPod]):
 
 
 def encode_held(held: HeldPod, counted: AssignedPod | None) -> bytes:
-    """Return the bytes of a `ReservedPod`; `counted` is None if estimation ignores the pod."""
+    """Return the bytes of a `ReservedPod`; `counted` is None if estimation ignores the pod.
+
+    They equal those of `schemas.topics.codec.encode`, which takes twice as long.
+    """
     values: dict[str, Any] = {
         "pod": _get_pod_values(held.pod),
         "assigned_at_ms": held.assigned_at_ms,
@@ -165,23 +143,3 @@ def _build_counted_pod(item: ReservedPod, pod: Pod) -> Pod:
     counted = {"labels": item.counted_labels, "annotations": item.counted_annotations}
     update = {name: value for name, value in counted.items() if value is not None}
     return pod.model_copy(update=update) if update else pod
-
-
-def _get_metric_values(metric: NodeMetric) -> dict[str, Any]:
-    values = {name: value for name, value in metric.__dict__.items() if value is not None}
-    values["pods"] = [
-        {
-            "name": pod.name,
-            "namespace": pod.namespace,
-            "priority_class": pod.priority_class,
-            "usage": pod.usage,
-        }
-        for pod in metric.pods
-    ]
-    return values
-
-
-def _get_values(part: Any) -> dict[str, Any]:
-    if isinstance(part, BaseModel):
-        return {name: value for name, value in part.__dict__.items() if value is not None}
-    raise TypeError(f"cannot encode {type(part).__name__} as a part of a node")

@@ -42,7 +42,7 @@ class ListCleanup:
         for name in dict.fromkeys((*self.memory.moves.cooldown.rows, *counter_rows)):
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
-                self.memory.moves.remove_node(name)
+                self.memory.moves.cooldown.drop(name)
                 self.balancer.remove_node(name)
         self.migrations.drains.remove_gone(cause)
 

@@ -298,7 +298,7 @@ class Placement:
         assert group is not None  # noqa: S101 - the request has just joined it
         self._start_backoff(group, choice.ranking, cause)
         refusals = explain.count_refusals(self.placer, choice.ranking)
-        return [self._report(waiting, group, refusals, cause)]
+        return [self._report(waiting, refusals, group.retry_at_ms, cause)]
 
     def _retry(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         """Retry waiting pods in order of rank, until no node accepts any of them.
@@ -395,18 +395,12 @@ class Placement:
         if self.inventory.paused:
             note = "the cluster is paused; the pod is placed after it resumes"
         if note:
-            waiting.attempt += 1
-            pod, attempt = waiting.request.pod, waiting.attempt
-            return [
-                explain.build_waiting(
-                    cause, pod, None, attempt=attempt, retry_after_ms=0, note=note
-                )
-            ]
+            return [self._report(waiting, None, 0, cause, note)]
         ranking = self.placer.rank_to_place(waiting.kind)
         refusals = explain.count_refusals(self.placer, ranking)
         no_node = ranking.find_best() is None
         note = "" if no_node else "pods of this kind wait already; the pod waits with them"
-        return [self._report(waiting, group, refusals, cause, note)]
+        return [self._report(waiting, refusals, group.retry_at_ms, cause, note)]
 
     def _add_waiting(self, waiting: WaitingRequest, cause: Cause) -> None:
         self.pending.add(waiting, cause.now_ms)
@@ -440,16 +434,17 @@ class Placement:
         self._start_backoff(group, ranking, cause)
         refusals = explain.count_refusals(self.placer, ranking)
         reported = self.pending.list_first(group, 1 if woken else REPORTS_PER_ATTEMPT_MAX)
-        return [self._report(waiting, group, refusals, cause) for waiting in reported]
+        return [self._report(waiting, refusals, group.retry_at_ms, cause) for waiting in reported]
 
     def _report(
         self,
         waiting: WaitingRequest,
-        group: KindGroup,
-        refusals: Refusals,
+        refusals: Refusals | None,
+        retry_at_ms: int,
         cause: Cause,
         note: str = "",
     ) -> OutputMessage:
+        """Report that a pod waits, and count the attempt."""
         waiting.attempt += 1
         self.changed_requests[waiting.request.pod.uid] = None
         return explain.build_waiting(
@@ -457,7 +452,7 @@ class Placement:
             waiting.request.pod,
             refusals,
             attempt=waiting.attempt,
-            retry_after_ms=max(0, group.retry_at_ms - cause.now_ms),
+            retry_after_ms=max(0, retry_at_ms - cause.now_ms),
             note=note,
         )
 
@@ -471,15 +466,11 @@ class Placement:
         waiting = self.pending.create_waiting(
             request, kind_of(pod), self.inventory.numbers.sequence
         )
-        attempt = waiting.attempt = held.attempt + 1
-        retry_after_ms = compute_backoff_ms(self.inventory.policy, attempt)
-        waiting.not_before_ms = cause.now_ms + retry_after_ms
+        waiting.attempt = held.attempt
+        backoff_ms = compute_backoff_ms(self.inventory.policy, held.attempt + 1)
+        waiting.not_before_ms = cause.now_ms + backoff_ms
         self._add_waiting(waiting, cause)
-        return [
-            explain.build_waiting(
-                cause, pod, None, attempt=attempt, retry_after_ms=retry_after_ms, note=problem
-            )
-        ]
+        return [self._report(waiting, None, waiting.not_before_ms, cause, problem)]
 
     def _expire_reservations(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         decisions = []

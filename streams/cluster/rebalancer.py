@@ -131,7 +131,7 @@ class Rebalancer:
 
     def _record_hot_nodes(self, outcome: RoundOutcome, now_ms: int) -> None:
         memory = self._memory
-        memory.moves.record_hot_nodes(outcome.hot_names, now_ms)
+        memory.moves.cooldown.record_hot_nodes(outcome.hot_names, now_ms)
         for row in list(memory.followed.rows.values()):
             source_hot = _is_hot(outcome, row.pool, row.source_node, row.phase)
             target_hot = None

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-import orjson
-
 from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
+from schemas.topics.codec import encode
 from streams.cluster.placement import Placement
 from streams.inventory.inventory import Inventory
 from streams.placement.pending import KindGroup, WaitingRequest
@@ -65,9 +64,6 @@ class GroupRows(TrackedRows[str, KindGroup]):
         super().__init__("waiting_groups")
         self._cluster, self._inventory, self._pending = cluster, inventory, placement.pending
 
-    def mark_written(self) -> None:
-        self._pending.clear_changed_groups()
-
     def take_changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield digest and row of each group changed since the last call; None for a deleted row."""
         for digest, group in self._pending.take_changed_groups():
@@ -80,20 +76,17 @@ class GroupRows(TrackedRows[str, KindGroup]):
             self._pending.restore_group(row, version)
 
     def _encode(self, group: KindGroup | None) -> bytes | None:
-        # Faster than `encode` of a `WaitingGroupRow`: a policy may change thousands of groups.
         if group is None:
             return None
         woken = self._pending.is_woken(group)
         if woken and not (group.failures or group.retry_at_ms):
             return None
-        return orjson.dumps(
-            {
-                "cluster": self._cluster,
-                "failures": group.failures,
-                "kind": group.kind.key.hex(),
-                "opened_by": group.opened_by,
-                "retry_at_ms": group.retry_at_ms,
-                "schema_version": 1,
-                "woken": woken,
-            }
+        row = WaitingGroupRow(
+            cluster=self._cluster,
+            kind=group.kind.key.hex(),
+            failures=group.failures,
+            retry_at_ms=group.retry_at_ms,
+            opened_by=group.opened_by,
+            woken=woken,
         )
+        return encode(row)

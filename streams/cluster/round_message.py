@@ -122,14 +122,14 @@ def _cap_percents(percents: Percents) -> dict[str, float]:
 
 
 def _build_hot_node(node: HotNodeOutcome, verdicts: _VerdictBuilder) -> Fields:
-    pods = verdicts.build(node)
+    pods, readings = verdicts.build(node), node.readings
     fields = {
         "node": node.name,
         "phase": node.phase,
         "readings": {
-            name: {"used": used, "limit": node.limits[name], "capacity": node.capacity[name]}
-            for name, used in node.usage.items()
-            if used > node.limits[name]
+            name: {"used": used, "limit": limit, "capacity": readings.capacity[name]}
+            for name, used in readings.used.items()
+            if used > (limit := readings.limit[name])
         },
         "abnormal_rounds": node.rounds,
         "gate": node.end_reason[:_GATE_CHARACTERS_MAX],

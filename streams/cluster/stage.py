@@ -58,26 +58,16 @@ POSTPONED = "postponed"
 class ClusterStage:
     """The clusters of one partition."""
 
-    def __init__(
-        self,
-        partition: int,
-        partitions: int,
-        recall: Recall | None = None,
-        *,
-        has_tables: bool = True,
-    ) -> None:
+    def __init__(self, partition: int, partitions: int, recall: Recall | None = None) -> None:
         """Start without clusters.
 
-        Args:
-            recall: returns the rows of a cluster, to restore it after a failure; None: no rows are kept.
-            has_tables: whether results have rows.
+        `recall` returns the rows of a cluster, to restore it after a failure; None: no rows are kept.
         """
         self.partition = partition
         self.partitions = partitions
         self.counts = Counts()
         """Counts of records and decisions since the last `take_counts`."""
-        self._has_tables = has_tables
-        self._clusters = Clusters(partition, partitions, recall, has_tables=has_tables)
+        self._clusters = Clusters(partition, partitions, recall)
         self.positions: dict[str, int] = {}
         """Offset of the newest applied record of each input topic."""
         self.now_ms: int | None = None
@@ -108,7 +98,11 @@ class ClusterStage:
                 else:
                     refusal = refuse_output(output.record)
                     dead_letters += build_dead_letters(batch_record.source, refusal)
-        return StageResult(tuple(outputs), self._add_partition_row(rows), tuple(dead_letters))
+        partition_row = PartitionRow(
+            partition=self.partition, now_ms=self.now_ms, offsets=self.positions
+        )
+        rows.append(RowChange(row_key(self.partition, "", PARTITION), encode(partition_row)))
+        return StageResult(tuple(outputs), tuple(rows), tuple(dead_letters))
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -197,16 +191,6 @@ class ClusterStage:
             count_output(self.counts, output.message)
 
     # --- rows -----------------------------------------------------------------------------------
-
-    def _add_partition_row(self, rows: list[RowChange]) -> tuple[RowChange, ...]:
-        if not self._has_tables:
-            return ()
-        row = PartitionRow(
-            partition=self.partition,
-            now_ms=self.now_ms,
-            offsets=dict(self.positions),
-        )
-        return (*rows, RowChange(row_key(self.partition, "", PARTITION), encode(row)))
 
     @classmethod
     def restore(

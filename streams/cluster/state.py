@@ -190,7 +190,7 @@ class ClusterState:
             return []
         self.inventory.apply_metric(metric)
         if metric.updated_at_ms is not None:
-            self.memory.moves.record_metric(metric.node, metric.updated_at_ms)
+            self.memory.moves.cooldown.record_metric(metric.node, metric.updated_at_ms)
         return []
 
     def _check_time(self, metric: NodeMetric) -> Refusal | None:
@@ -240,7 +240,7 @@ class ClusterState:
             self._apply_node(state.model_copy(update={"event": "removed"}), position)
         self.inventory.apply_node(state)
         if state.event == "removed":
-            self.memory.moves.remove_node(state.node)
+            self.memory.moves.cooldown.drop(state.node)
             self.rebalancer.balancer.remove_node(state.node)
             self.migrations.drains.remove_gone(self._cause(position))
         return []

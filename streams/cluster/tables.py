@@ -66,13 +66,6 @@ def delete_last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]
         yield RowChange(row_key(partition, state.cluster, kind), None)
 
 
-def mark_written(state: ClusterState) -> None:
-    """Mark all changes as written, for a stage whose rows are not stored."""
-    state.policy_changed = False
-    for tracked in state.tracked_rows:
-        tracked.mark_written()
-
-
 def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     """Restore a cluster from all its rows; `now_ms` is None before the first clock tick.
 

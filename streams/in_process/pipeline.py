@@ -5,7 +5,7 @@
         └── collect policies ──── other ──▶ cluster ──▶ outputs
 
 Records get offsets as in a broker. In a batch, node metrics come after all other records. Collect policies
-come before the samples of the next batch. There is no journal, and there are no rows. The same records in
+come before the samples of the next batch. There is no journal, and rows are dropped. The same records in
 the same batches give the same outputs.
 """
 
@@ -35,7 +35,7 @@ class ProducedRecord:
 
 class LocalPipeline:
     def __init__(self) -> None:
-        self.cluster = ClusterStage(0, 1, has_tables=False)
+        self.cluster = ClusterStage(0, 1)
         self.aggregate = AggregateStage(
             PartitionState(0, PoolRules(), first=True), 1, AggregateLimits(), has_table=False
         )

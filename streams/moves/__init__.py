@@ -4,5 +4,5 @@ memory              the state about moves of one cluster
 history             recent moves per owner, loops among them, and owners that are frozen
 cooldown            nodes that moves left, until they have cooled
 followed_evictions  evictions whose effect is measured
-deadlines           deadlines by name, and lengths of waits that double
+waits               lengths of waits that double
 """

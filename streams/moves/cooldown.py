@@ -6,6 +6,8 @@ node has sent `coolingMetrics` newer metrics, because metrics are averages and l
 nodes that no recent move has left.
 """
 
+from collections.abc import Container
+
 from schemas.messages.moves import CoolingNodeRow
 from schemas.policy import Policy
 from streams.stage.tracked_rows import TrackedRows
@@ -29,6 +31,11 @@ class Cooldown(TrackedRows[str, CoolingNodeRow]):
 
     def record_hot(self, node: str, now_ms: int) -> None:
         self.put(CoolingNodeRow(cluster=self.cluster, node=node, hot_at_ms=now_ms))
+
+    def record_hot_nodes(self, hot: Container[str], now_ms: int) -> None:
+        """Record that a round has found nodes hot; nodes that are not cooling are ignored."""
+        for node in [node for node in self.rows if node in hot]:
+            self.record_hot(node, now_ms)
 
     def record_metric(self, node: str, updated_at_ms: int) -> None:
         """Count a metric if it is newer than the last counted metric and than the node's last hot time."""

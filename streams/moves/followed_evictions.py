@@ -19,10 +19,9 @@ FOLLOWED_MAX = 10_000
 class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
     """Followed evictions of one cluster, by command id."""
 
-    def __init__(self, cluster: str, policy: Policy, followed_max: int = FOLLOWED_MAX) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
         super().__init__("followed_evictions", lambda row: row.command_id, sorted_keys=True)
         self.cluster = cluster
-        self.followed_max = followed_max
         self._by_owner: dict[str, dict[str, None]] = {}
         self.set_policy(policy)
 
@@ -78,7 +77,7 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
     def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
         """Stop following evictions after `followSeconds`; return their outcomes, oldest first."""
         rows = sorted(self.rows.values(), key=_get_age_key)
-        excess = len(rows) - self.followed_max
+        excess = len(rows) - FOLLOWED_MAX
         ended = [
             row
             for index, row in enumerate(rows)

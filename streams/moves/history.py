@@ -16,12 +16,13 @@ Dry moves count for freezes like real moves, but placement avoids no node becaus
 forgotten when evictions are no longer dry.
 """
 
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
 from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
-from streams.moves.deadlines import Deadlines, ceil_seconds, compute_wait_ms
+from streams.moves.waits import ceil_seconds, compute_wait_ms
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most owners with rows. With more, the row with the oldest change is dropped.
@@ -33,16 +34,14 @@ _TEXT_MAX = 500
 class MoveHistory(TrackedRows[str, RecentMovesRow]):
     """Moves of the pods of one cluster, by owner."""
 
-    def __init__(self, cluster: str, policy: Policy, owners_max: int = OWNERS_MAX) -> None:
+    def __init__(self, cluster: str, policy: Policy) -> None:
         super().__init__("recent_moves", lambda row: row.owner, sorted_keys=True)
         self.cluster = cluster
-        self.owners_max = owners_max
         self.cooldown = Cooldown(cluster, policy)
-        self._owners_by_node: dict[str, dict[str, None]] = {}
-        """Owners that have left each node."""
-        self._deadlines = Deadlines()
-        self._expired: dict[str, None] = {}
-        """Owners of expired rows that are kept because a node that the owner left has not cooled."""
+        self._owner_counts: Counter[str] = Counter()
+        """Number of owners that have left each node."""
+        self._expiry_ms: dict[str, int] = {}
+        """When the row of each owner expires (`_compute_expiry_ms`)."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -50,13 +49,11 @@ class MoveHistory(TrackedRows[str, RecentMovesRow]):
         self.args = policy.moves
         self.cooldown.set_policy(policy)
         self.enabled = policy.remembers_moves
-        self._deadlines.clear()
         for owner, row in sorted(self.rows.items()):
             after = row if policy.dry_run else _remove_dry_moves(row)
             if after is not row:
                 self._replace(owner, after)
-            else:
-                self._deadlines.set(self._compute_expiry_ms(row), owner)
+        self._expiry_ms = {owner: self._compute_expiry_ms(row) for owner, row in self.rows.items()}
 
     def shorten_freezes(self, now_ms: int) -> None:
         """Shorten freezes to the policy's limit."""
@@ -137,28 +134,11 @@ class MoveHistory(TrackedRows[str, RecentMovesRow]):
             row = self._freeze(row, "circle", text, now_ms, dry=False)
         self._replace(owner, row)
 
-    def record_metric(self, node: str, updated_at_ms: int) -> None:
-        self.cooldown.record_metric(node, updated_at_ms)
-
-    def record_hot_nodes(self, hot: Container[str], now_ms: int) -> None:
-        """Record that a round has found nodes hot; nodes that are not cooling are ignored."""
-        for node in [node for node in self.cooldown.rows if node in hot]:
-            self.cooldown.record_hot(node, now_ms)
-
-    def remove_node(self, node: str) -> None:
-        """Forget a node; a later node with the same name is another node."""
-        self.cooldown.drop(node)
-
     def tick(self, now_ms: int) -> None:
         """Drop expired rows, unless a node that the owner left has not cooled."""
-        for owner in self._deadlines.pop_due(now_ms):
-            self._expired[owner] = None
-        for owner in sorted(self._expired):
-            row = self.rows.get(owner)
-            if row is None or self._compute_expiry_ms(row) > now_ms:
-                del self._expired[owner]
-            elif not self._select_relevant(row, now_ms):
-                del self._expired[owner]
+        expired = [owner for owner, expiry_ms in self._expiry_ms.items() if expiry_ms <= now_ms]
+        for owner in sorted(expired):
+            if not self._select_relevant(self.rows[owner], now_ms):
                 self._replace(owner, None)
 
     # --- queries ----------------------------------------------------------------------------------
@@ -168,7 +148,7 @@ class MoveHistory(TrackedRows[str, RecentMovesRow]):
         row = self.rows.get(owner)
         if row is None or not self.enabled:
             return frozenset()
-        sources = dict.fromkeys(move.source for move in row.moves if not move.dry_run)
+        sources = _list_sources(row)
         return frozenset(node for node in sources if self.cooldown.is_cooling(node, now_ms))
 
     def list_cooling(self, now_ms: int) -> list[str]:
@@ -221,7 +201,7 @@ class MoveHistory(TrackedRows[str, RecentMovesRow]):
         self._replace(row.owner, row)
 
     def _create_row(self, owner: str) -> RecentMovesRow:
-        if len(self.rows) >= self.owners_max:
+        if len(self.rows) >= OWNERS_MAX:
             oldest = min(self.rows.values(), key=lambda row: (row.touched_at_ms, row.owner))
             self._replace(oldest.owner, None)
         return RecentMovesRow(cluster=self.cluster, owner=owner, touched_at_ms=0)
@@ -230,21 +210,19 @@ class MoveHistory(TrackedRows[str, RecentMovesRow]):
         if row is not None and not row.moves and not row.freezes:
             row = None
         before = _list_sources(self.rows.get(owner))
+        after = _list_sources(row)
         if row is None:
             self.drop(owner)
+            self._expiry_ms.pop(owner, None)
         else:
             self.put(row)
-            self._deadlines.set(self._compute_expiry_ms(row), owner)
-        after = _list_sources(row)
-        for node in after:
-            self._owners_by_node.setdefault(node, {})[owner] = None
-        for node in before:
-            if node not in after:
-                owners = self._owners_by_node[node]
-                del owners[owner]
-                if not owners:
-                    del self._owners_by_node[node]
-                    self.cooldown.drop(node)
+            self._expiry_ms[owner] = self._compute_expiry_ms(row)
+        self._owner_counts.update(after - before)
+        for node in before - after:
+            self._owner_counts[node] -= 1
+            if not self._owner_counts[node]:
+                del self._owner_counts[node]
+                self.cooldown.drop(node)
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -293,10 +271,9 @@ class MoveHistory(TrackedRows[str, RecentMovesRow]):
         )
 
 
-def _list_sources(row: RecentMovesRow | None) -> dict[str, None]:
+def _list_sources(row: RecentMovesRow | None) -> set[str]:
     """Return the nodes that the owner left, without dry moves."""
-    moves = () if row is None else row.moves
-    return dict.fromkeys(move.source for move in moves if not move.dry_run)
+    return set() if row is None else {move.source for move in row.moves if not move.dry_run}
 
 
 def _build_unfrozen_fields(freezes: int) -> dict[str, object]:

@@ -24,7 +24,7 @@ from schemas.messages.decisions import SchedulingRequest
 from schemas.policy import Policy
 from schemas.storage.rows import WaitingGroupRow
 from streams.inventory.node_index import Change
-from streams.moves.deadlines import compute_wait_ms
+from streams.moves.waits import compute_wait_ms
 from streams.pods.kind import Kind
 
 #: Most pods of a group for which one failed attempt is reported. A pod's first failure is always reported.
@@ -299,9 +299,6 @@ class PendingRequests:
             else:
                 self._asleep[key] = None
             yield key, group
-
-    def clear_changed_groups(self) -> None:
-        self._changed_groups.clear()
 
     def release_delayed(self, now_ms: int) -> None:
         """Let requests whose own back-off has ended join their groups."""

@@ -8,8 +8,7 @@ thresholds     rounds by thresholds: LowNodeLoad
 risk           moves that lower the risk of overutilization most
 differences    deliberate differences from Koordinator's rounds
 columns        figures of all nodes as arrays
-node_figures   figures of one node
-packed_pods    the pods of one node
+node_figures   figures of one node, and its pods
 eviction_keys  sort keys of pods for eviction
 targets        which nodes can run a pod, and their room
 """

@@ -37,52 +37,32 @@ class Balancer:
     def __init__(self, cluster: str, inventory: Inventory, exclusions: Exclusions) -> None:
         self.cluster = cluster
         self.inventory, self._exclusions = inventory, exclusions
-        self._rounds_key: object = None
-        """Parts of the policy that rounds depend on."""
-        self._columns_key: object = None
-        """Parts of the policy that columns depend on."""
-        self.policy: Policy
-        self.rounds: ThresholdRounds
-        self.threshold_maps: ThresholdMapsTable
+        self.policy = inventory.policy
+        self.rounds, self.columns = self._create_rounds()
+        self.threshold_maps = ThresholdMapsTable(cluster, self.rounds.pools)
         self.hot_nodes = 0
         """Number of nodes that are hot or at risk in the last round; 0 if rebalancing was paused."""
         self.hot_usage: dict[tuple[str, str], float] = {}
         """Shares of capacity that the hottest nodes use, by node and resource; empty after a restart."""
-        self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy; if rounds depend on the change, the counters of hot rounds are reset."""
-        rounds_key = (
-            policy.compat,
-            policy.rebalance.model_dump_json(),
-            policy.moving_thresholds.model_dump_json(),
-            policy.descheduling.descheduling_interval_ms,
-            policy.descheduling.node_selector,
-            policy.plugins.balances(LOW_NODE_LOAD),
-            list_risk_resources(policy),
-        )
-        if rounds_key != self._rounds_key:
-            rounds = ThresholdRounds(self.cluster, policy)
-            if self._rounds_key is None:
-                self.threshold_maps = ThresholdMapsTable(self.cluster, rounds.pools)
-            else:
-                before = self.rounds.counters
-                # Counters that were dropped since the last write are only in `changed`.
-                rounds.counters.changed.update(dict.fromkeys((*before.rows, *before.changed)))
-                if policy.plugins.balance != self.policy.plugins.balance:
-                    self.forget_hot_nodes()  # the last round used another strategy
-                self.threshold_maps.change_pools(rounds.pools)
-            self.rounds = rounds
-        self._rounds_key = rounds_key
-        self.policy = policy
-        columns_key = (
-            self.rounds.reading_rules,
-            [pool.node_selector for pool in policy.rebalance.pools(policy.compat)],
-            policy.descheduling.node_selector,
-        )
-        if columns_key != self._columns_key:
-            self._columns_key = columns_key
-            self.columns = Columns(*columns_key)
+        before, self.policy = self.policy, policy
+        if _list_round_parts(policy) == _list_round_parts(before):
+            return
+        counters = self.rounds.counters
+        self.rounds, self.columns = self._create_rounds()
+        # Counters that were dropped since the last write are only in `changed`.
+        self.rounds.counters.changed.update(dict.fromkeys((*counters.rows, *counters.changed)))
+        self.threshold_maps.pools = self.rounds.pools
+        if policy.plugins.balance != before.plugins.balance:
+            self.forget_hot_nodes()  # the last round used another strategy
+
+    def _create_rounds(self) -> tuple[ThresholdRounds, Columns]:
+        rounds, policy = ThresholdRounds(self.cluster, self.policy), self.policy
+        selectors = [pool.node_selector for pool in policy.rebalance.pools(policy.compat)]
+        columns = Columns(rounds.reading_rules, selectors, policy.descheduling.node_selector)
+        return rounds, columns
 
     @property
     def tracked_rows(self) -> tuple[TrackedRows[str, Any], ...]:
@@ -116,11 +96,11 @@ class Balancer:
             plan_risk_moves(self.policy, inputs, outcome)
         self.hot_nodes = len(outcome.hot_names)
         self.hot_usage = {
-            (node.name, resource): used / node.capacity[resource]
+            (node.name, resource): used / node.readings.capacity[resource]
             for pool in outcome.pools
             for node in pool.hot[:HOT_NODES_SHOWN_MAX]
-            for resource, used in node.usage.items()
-            if node.capacity.get(resource)
+            for resource, used in node.readings.used.items()
+            if node.readings.capacity[resource]
         }
         return outcome
 
@@ -129,3 +109,16 @@ class Balancer:
 
     def remove_node(self, name: str) -> None:
         self.rounds.counters.remove_node(name)
+
+
+def _list_round_parts(policy: Policy) -> list[object]:
+    """Return the parts of a policy that rounds depend on."""
+    return [
+        policy.compat,
+        policy.rebalance.model_dump_json(),
+        policy.moving_thresholds.model_dump_json(),
+        policy.descheduling.descheduling_interval_ms,
+        policy.descheduling.node_selector,
+        policy.plugins.balances(LOW_NODE_LOAD),
+        list_risk_resources(policy),
+    ]

@@ -8,6 +8,7 @@ be spread over the ticks between two rounds.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from streams.placement.filters.node_affinity import NodeAffinity
 from streams.placement.filters.taints import TaintToleration, select_avoided
 from streams.rebalance.node_figures import NodeFigures, ReadingRules
 from streams.stage.arrays import BoolArray, IntArray
+
+T = TypeVar("T", bound=np.generic)
 
 
 class Columns:
@@ -46,26 +49,24 @@ class Columns:
         self._rows: dict[str, int] = {}
         self._generation = -1
         """Generation of the node index to which the rows belong."""
-        self.capacity: IntArray
+        amounts: IntArray = np.zeros((len(reading_rules.resources), 0), dtype=np.int64)
+        self.capacity = self.usage = self.prod_usage = amounts
         """Shape (resources, nodes)."""
-        self.usage: IntArray
-        self.prod_usage: IntArray
-        self.pending: IntArray
+        self.pending = amounts
         """Usage that recently placed pods are expected to add."""
-        self.updated_ms: IntArray
+        self.updated_ms: IntArray = np.zeros(0, dtype=np.int64)
         """Shape (nodes,): time of the metric, -1 without a metric."""
-        self.known: BoolArray
+        self.known: BoolArray = np.zeros(amounts.shape, dtype=np.bool_)
         """Shape (resources, nodes): the metric has the resource, or the node's capacity is 0."""
-        self.memory_is: NDArray[np.object_]
+        self.memory_is: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Shape (nodes,): definition of memory usage of the metric, None if unknown."""
-        self.schedulable: BoolArray
-        self.members: BoolArray
+        self.schedulable: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.members: BoolArray = np.zeros((len(selectors), 0), dtype=np.bool_)
         """Shape (pools, nodes): the pool's selector selects the node."""
-        self.included: BoolArray
+        self.included: BoolArray = np.zeros(0, dtype=np.bool_)
         self.affinity = NodeAffinity()
         self.taints = TaintToleration()
         self.free = NodeResourcesFit()
-        self._allocate(0)
 
     def find_row(self, name: str) -> int | None:
         return self._rows.get(name)
@@ -132,53 +133,36 @@ class Columns:
 
     def _relayout(self, nodes: Sequence[Node], touched: dict[str, None]) -> None:
         """Move rows; nodes that stay keep their figures, new nodes are refreshed next."""
-        source = np.array([self._rows.get(node.name, -1) for node in nodes], dtype=np.int64)
-        for row, node in enumerate(nodes):
-            old = self._rows.get(node.name)
+        source = []
+        for node in nodes:
+            old = self._rows.get(node.name, -1)
             # A node that was removed and added again with the same name is another object.
-            if old is None or self.nodes[old].node is not node:
-                source[row] = -1
+            if old < 0 or self.nodes[old].node is not node:
+                old = -1
                 touched[node.name] = None
-        old_figures = [self.nodes[old] if old >= 0 else None for old in source.tolist()]
-        before = self.arrays
+            source.append(old)
         self.nodes = [
-            NodeFigures(node.name, self.reading_rules) if old is None else old
-            for node, old in zip(nodes, old_figures, strict=True)
+            NodeFigures(node.name, self.reading_rules) if old < 0 else self.nodes[old]
+            for node, old in zip(nodes, source, strict=True)
         ]
         self._rows = {node.name: row for row, node in enumerate(nodes)}
         self.names = np.array([node.name for node in nodes], dtype=np.object_)
-        self._allocate(len(nodes))
-        is_old = source >= 0
-        for new, old_array in zip(self.arrays, before, strict=True):
-            new[..., is_old] = old_array[..., source[is_old]]
-        self.affinity.relayout(source)
-        self.taints.relayout(source)
-        self.free.relayout(source)
+        source_rows = np.array(source, dtype=np.int64)
+        self.capacity = _move(self.capacity, source_rows, 0)
+        self.usage = _move(self.usage, source_rows, 0)
+        self.prod_usage = _move(self.prod_usage, source_rows, 0)
+        self.pending = _move(self.pending, source_rows, 0)
+        self.updated_ms = _move(self.updated_ms, source_rows, -1)
+        self.known = _move(self.known, source_rows, True)
+        self.memory_is = _move(self.memory_is, source_rows, None)
+        self.schedulable = _move(self.schedulable, source_rows, False)
+        self.members = _move(self.members, source_rows, False)
+        self.included = _move(self.included, source_rows, False)
+        for plugin in (self.affinity, self.taints, self.free):
+            plugin.relayout(source_rows)
 
-    @property
-    def arrays(self) -> tuple[IntArray | BoolArray | NDArray[np.object_], ...]:
-        return (
-            self.capacity,
-            self.usage,
-            self.prod_usage,
-            self.pending,
-            self.known,
-            self.updated_ms,
-            self.memory_is,
-            self.schedulable,
-            self.members,
-            self.included,
-        )
 
-    def _allocate(self, size: int) -> None:
-        resources = len(self.reading_rules.resources)
-        self.capacity = np.zeros((resources, size), dtype=np.int64)
-        self.usage = np.zeros((resources, size), dtype=np.int64)
-        self.prod_usage = np.zeros((resources, size), dtype=np.int64)
-        self.pending = np.zeros((resources, size), dtype=np.int64)
-        self.known = np.ones((resources, size), dtype=np.bool_)
-        self.updated_ms = np.full(size, -1, dtype=np.int64)
-        self.memory_is = np.full(size, None, dtype=np.object_)
-        self.schedulable = np.zeros(size, dtype=np.bool_)
-        self.members = np.zeros((len(self._selectors) - 1, size), dtype=np.bool_)
-        self.included = np.zeros(size, dtype=np.bool_)
+def _move(array: NDArray[T], source: IntArray, fill: Any) -> NDArray[T]:
+    """Return an array with the given columns of another; -1 stands for a column of `fill`."""
+    last = np.full((*array.shape[:-1], 1), fill, dtype=array.dtype)
+    return np.concatenate([array, last], axis=-1).take(source, axis=-1)

@@ -1,6 +1,6 @@
 """Sort keys of pods for eviction, in ascending order.
 
-The six keys depend only on the pod, so they are computed once per pod. A round adds usage and age as keys.
+A round adds usage and age as keys.
 Source: docs/reference/upstream.md B4.2, B5.2.
 """
 
@@ -33,16 +33,6 @@ def compute_eviction_keys(pod: Pod, kind: Kind) -> Keys:
         _KOORDINATOR_QOS_RANKS.get(pod.labels.get(QOS_CLASS_LABEL, ""), qos_rank),
         parse_cost(pod.annotations.get(DELETION_COST_ANNOTATION)),
         parse_cost(pod.annotations.get(EVICTION_COST_ANNOTATION)),
-    )
-
-
-def pack_keys(keys: Keys) -> tuple[int, int, int]:
-    """Pack the six keys into three 64-bit numbers of the same order."""
-    class_rank, priority, qos_rank, koordinator_qos_rank, deletion_cost, eviction_cost = keys
-    return (
-        (class_rank << 32) + priority - _INT32_MIN,
-        (((qos_rank << 4) + koordinator_qos_rank) << 32) + deletion_cost - _INT32_MIN,
-        eviction_cost,
     )
 
 

@@ -81,6 +81,19 @@ class Verdict(NamedTuple):
     """Costs of the move; None if the round does not move pods by risk."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeReadings:
+    """Usage, limits and capacity of a node by resource with a high threshold."""
+
+    used: Mapping[str, int]
+    limit: Mapping[str, int]
+    capacity: Mapping[str, int]
+
+    @property
+    def is_hot(self) -> bool:
+        return any(used > self.limit[name] for name, used in self.used.items())
+
+
 @dataclass(slots=True)
 class HotNodeOutcome:
     """The result for a hot node."""
@@ -91,10 +104,8 @@ class HotNodeOutcome:
     """Hot rounds in a row, including this one."""
     abnormal: bool
     """Whether the node has been hot for enough rounds, so that pods may leave."""
-    usage: Mapping[str, int]
-    """Usage before the round's moves, of resources with thresholds."""
-    limits: Mapping[str, int]
-    capacity: Mapping[str, int]
+    readings: NodeReadings
+    """Usage before the round's moves, and limits."""
     end_reason: str = ""
     """Why no further pod leaves; empty if the planned moves bring the node below its thresholds."""
     cost: float | None = None
@@ -122,19 +133,6 @@ def _find_position(names: Sequence[str], name: str) -> int | None:
     """Return the position of a name in ascending names."""
     position = bisect_left(names, name)
     return position if position < len(names) and names[position] == name else None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReadings:
-    """Usage, limits and capacity of a node by resource with a high threshold."""
-
-    used: Mapping[str, int]
-    limit: Mapping[str, int]
-    capacity: Mapping[str, int]
-
-    @property
-    def is_hot(self) -> bool:
-        return any(used > self.limit[name] for name, used in self.used.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +224,7 @@ class PoolOutcome:
 
     @property
     def classes(self) -> dict[str, NodeClass]:
-        return {
-            name: CLASSES[code] for name, code in zip(self.names, self.codes.tolist(), strict=True)
-        }
+        return {name: CLASSES[code] for name, code in zip(self.names, self.codes, strict=True)}
 
 
 @dataclass(slots=True)

@@ -137,8 +137,7 @@ class Targets:
     def __init__(
         self,
         differences: Differences,
-        room: IntArray,
-        prod_room: IntArray | None,
+        room: dict[Phase, IntArray],
         capacity: IntArray,
         limited: Sequence[bool],
     ) -> None:
@@ -146,17 +145,17 @@ class Targets:
 
         Args:
             differences: rules.
-            room: room of the targets, may be negative; shape (resources, targets).
-            prod_room: room for prod pods, same shape; None without thresholds for prod pods.
+            room: room of the targets, which may be negative, shape (resources, targets). By loadstream's
+                rules, "prod" has the room for prod pods, if they have thresholds.
             capacity: capacity of the targets, same shape.
             limited: whether each resource has a high threshold for the whole node.
         """
         self._plans_targets = differences.planned_targets
-        self._room, self._prod_room = room, prod_room
+        self.room = room
         self._limited = [index for index, is_limited in enumerate(limited) if is_limited]
         self._capacity = capacity
-        share = np.full(room.shape, np.inf)
-        np.divide(room, capacity, out=share, where=capacity > 0)
+        share = np.full(capacity.shape, np.inf)
+        np.divide(room["node"], capacity, out=share, where=capacity > 0)
         self._shares: FloatArray = share[self._limited].min(axis=0, initial=np.inf)
         """Share of capacity left of the scarcest resource, shape (targets,)."""
 
@@ -197,7 +196,7 @@ class Targets:
                 free[position] -= amount
         if self._plans_targets:
             shares = [
-                self._room.item(index, position) / self._capacity.item(index, position)
+                self.room["node"].item(index, position) / self._capacity.item(index, position)
                 for index in self._limited
                 if self._capacity.item(index, position) > 0
             ]
@@ -205,10 +204,9 @@ class Targets:
             group.use_room(position)
 
     def _list_rooms(self, phase: Phase, prod: bool) -> list[IntArray]:
-        prod_rooms = [] if self._prod_room is None else [self._prod_room]
-        if self._plans_targets:
-            return [self._room, *prod_rooms] if prod else [self._room]
-        return [self._room] if phase == "node" else prod_rooms
+        if not self._plans_targets:
+            return [self.room[phase]]
+        return [room for name, room in self.room.items() if prod or name == "node"]
 
     @staticmethod
     def _fits(position: int, amounts: Sequence[int], rooms: list[IntArray]) -> bool:

@@ -67,10 +67,6 @@ class TrackedRows(Generic[K, V]):
     def note_changed(self) -> None:
         """Add keys to `changed` in subclasses that do not add them at once."""
 
-    def mark_written(self) -> None:
-        self.note_changed()
-        self.changed.clear()
-
     def take_changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield name and bytes of each row changed since the last call; None for a deleted row."""
         self.note_changed()

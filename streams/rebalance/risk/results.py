@@ -74,15 +74,12 @@ class RiskResults:
         return f"{self._readings.names[position]} at {' and '.join(shares)}"
 
     def add_hot_node(self, position: int, cost: float) -> HotNodeOutcome:
-        reading = self._readings.get_readings(position, "node")
         hot = HotNodeOutcome(
             name=self._readings.names[position],
             phase="node",
             rounds=0,
             abnormal=True,
-            usage=reading.used,
-            limits=reading.limit,
-            capacity=reading.capacity,
+            readings=self._readings.get_readings(position, "node"),
             cost=cost,
         )
         self.hot[position] = hot

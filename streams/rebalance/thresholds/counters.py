@@ -21,7 +21,7 @@ All counters are reset when a policy changes rebalancing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from schemas.messages.rounds import HotspotCounter, HotspotCounterRow
 from schemas.policy import Policy
@@ -37,25 +37,29 @@ CounterKey = tuple[str, Phase]
 
 @dataclass(slots=True)
 class NodeCounter:
-    """Rounds of one node in one phase."""
+    """Rounds of one node in one phase, with the fields of `HotspotCounter`."""
 
     pool: str
     pool_index: int | None
-    """Position of the pool by Koordinator's rules, because pools may have equal names."""
-    condition: AnomalyCondition
-    hot: int = 0
+    phase: Phase
+    consecutive_abnormal: int = 0
     """Hot rounds since the last calm round."""
-    calm: int = 0
+    consecutive_normal: int = 0
     """Calm rounds since the last hot round; by Koordinator's rules, rounds that evicted pods."""
-    since_ms: int | None = None
-    """Time at which the node became abnormal; None if it is normal."""
-    counted_ms: int = 0
+    abnormal_since_ms: int | None = None
+    counted_at_ms: int = 0
     """Time of the last round that classified the node; by Koordinator's rules, of the last hot round."""
+
+    def count_hot(self) -> None:
+        self.consecutive_abnormal, self.consecutive_normal = self.consecutive_abnormal + 1, 0
+
+    def count_calm(self) -> None:
+        self.consecutive_abnormal, self.consecutive_normal = 0, self.consecutive_normal + 1
 
     def set_abnormal(self, since_ms: int | None) -> None:
         """Begin the abnormal state, or end it with None, by Koordinator's rules."""
-        self.since_ms = since_ms
-        self.hot = self.calm = 0
+        self.abnormal_since_ms = since_ms
+        self.consecutive_abnormal = self.consecutive_normal = 0
 
 
 class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
@@ -66,6 +70,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         self.cluster = cluster
         self._consecutive = get_differences(policy.compat).consecutive_counts
         self._pools = pools
+        self._conditions = {pool.name: pool.condition for pool in pools}
         interval_ms = policy.descheduling.descheduling_interval_ms
         self._min_limit_ms = 2 * interval_ms
         self._cache_ms = cache_ms = policy.rebalance.detector_cache_timeout_ms
@@ -82,22 +87,23 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         condition = pool.condition
         counter = self._get_fresh(node, self._build_key(pool, phase), now_ms)
         if not self._consecutive and condition.consecutive_abnormalities == 1:
-            return True, 1 if counter is None else counter.hot + 1
+            return True, 1 if counter is None else counter.consecutive_abnormal + 1
         if counter is None:
+            # By Koordinator's rules, pools may have equal names.
             index = None if self._consecutive else pool.index
-            counter = NodeCounter(pool.name, index, condition)
+            counter = NodeCounter(pool.name, index, phase)
             self.rows.setdefault(node, {})[self._build_key(pool, phase)] = counter
         self.changed[node] = None
-        counter.counted_ms = now_ms
+        counter.counted_at_ms = now_ms
         self._expire(counter, now_ms)
-        counter.hot, counter.calm = counter.hot + 1, 0
-        needed = counter.condition.consecutive_abnormalities
-        if counter.since_ms is None:
-            if self._consecutive and counter.hot >= needed:
-                counter.since_ms = now_ms
-            elif not self._consecutive and counter.hot > needed:
+        counter.count_hot()
+        needed = self._find_condition(counter).consecutive_abnormalities
+        if counter.abnormal_since_ms is None:
+            if self._consecutive and counter.consecutive_abnormal >= needed:
+                counter.abnormal_since_ms = now_ms
+            elif not self._consecutive and counter.consecutive_abnormal > needed:
                 counter.set_abnormal(now_ms)
-        return counter.since_ms is not None, counter.hot
+        return counter.abnormal_since_ms is not None, counter.consecutive_abnormal
 
     def count_calm(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
         """Count a calm round of nodes that have a counter, by loadstream's rules."""
@@ -106,9 +112,10 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             counter = self._get_fresh(node, key, now_ms)
             if counter is None:
                 continue
-            counter.calm, counter.hot = counter.calm + 1, 0
-            counter.counted_ms = now_ms
-            if counter.since_ms is None or counter.calm >= pool.condition.consecutive_normalities:
+            counter.count_calm()
+            counter.counted_at_ms = now_ms
+            needed = pool.condition.consecutive_normalities
+            if counter.abnormal_since_ms is None or counter.consecutive_normal >= needed:
                 self._drop(node, key)
             self.changed[node] = None
 
@@ -120,9 +127,9 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
                 continue
             self.changed[node] = None
             self._expire(counter, now_ms)
-            counter.calm, counter.hot = counter.calm + 1, 0
-            normalities = counter.condition.consecutive_normalities
-            if counter.since_ms is not None and counter.calm > normalities:
+            counter.count_calm()
+            needed = self._find_condition(counter).consecutive_normalities
+            if counter.abnormal_since_ms is not None and counter.consecutive_normal > needed:
                 counter.set_abnormal(None)
 
     def reset(self, node: str, pool: Pool, phase: Phase, now_ms: int) -> None:
@@ -130,7 +137,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         if self._consecutive:
             return
         counter = self._get_fresh(node, self._build_key(pool, phase), now_ms)
-        if counter is not None and counter.since_ms is not None:
+        if counter is not None and counter.abnormal_since_ms is not None:
             counter.set_abnormal(None)
             self.changed[node] = None
 
@@ -149,7 +156,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             node
             for node, counters in self.rows.items()
             if any(
-                name == pool.name and counter.since_ms is not None
+                name == pool.name and counter.abnormal_since_ms is not None
                 for (name, _), counter in counters.items()
             )
         ]
@@ -177,10 +184,10 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
 
     def _expire(self, counter: NodeCounter, now_ms: int) -> None:
         """End the abnormal state a fixed time after it began, by Koordinator's rules (B3.3)."""
-        since_ms = counter.since_ms
+        since_ms = counter.abnormal_since_ms
         if self._consecutive or since_ms is None:
             return
-        if since_ms + counter.condition.timeout_ms < now_ms:
+        if since_ms + self._find_condition(counter).timeout_ms < now_ms:
             counter.set_abnormal(None)
 
     def _get_fresh(self, node: str, key: CounterKey, now_ms: int) -> NodeCounter | None:
@@ -190,10 +197,10 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             return None
         limit_ms = self._cache_ms
         if self._consecutive:
-            if counter.since_ms is not None:
-                limit_ms = counter.condition.timeout_ms
+            if counter.abnormal_since_ms is not None:
+                limit_ms = self._find_condition(counter).timeout_ms
             limit_ms = max(limit_ms, self._min_limit_ms)
-        if limit_ms <= 0 or now_ms - counter.counted_ms <= limit_ms:
+        if limit_ms <= 0 or now_ms - counter.counted_at_ms <= limit_ms:
             return counter
         self._drop(node, key)
         return None
@@ -209,16 +216,8 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
 
     def build_row(self, key: str) -> HotspotCounterRow | None:
         counters = tuple(
-            HotspotCounter(
-                pool=counter.pool,
-                pool_index=counter.pool_index,
-                phase=phase,
-                consecutive_abnormal=counter.hot,
-                consecutive_normal=counter.calm,
-                abnormal_since_ms=counter.since_ms,
-                counted_at_ms=counter.counted_ms,
-            )
-            for (_, phase), counter in sorted(self.rows.get(key, {}).items())
+            HotspotCounter(**asdict(counter))
+            for _, counter in sorted(self.rows.get(key, {}).items())
         )
         if not counters:
             return None
@@ -227,21 +226,13 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
     def restore_row(self, row: HotspotCounterRow) -> None:
         self.rows[row.node] = {
             (counter.pool if self._consecutive else "", counter.phase): NodeCounter(
-                counter.pool,
-                counter.pool_index,
-                self._find_condition(counter),
-                counter.consecutive_abnormal,
-                counter.consecutive_normal,
-                counter.abnormal_since_ms,
-                counter.counted_at_ms,
+                **counter.model_dump()
             )
             for counter in row.counters
         }
 
-    def _find_condition(self, counter: HotspotCounter) -> AnomalyCondition:
+    def _find_condition(self, counter: NodeCounter) -> AnomalyCondition:
         """Return the condition of the pool that created a counter."""
-        index, pools = counter.pool_index, self._pools
-        if index is not None and index < len(pools) and pools[index].name == counter.pool:
-            return pools[index].condition
-        conditions = {pool.name: pool.condition for pool in pools}
-        return conditions.get(counter.pool, AnomalyCondition())
+        if counter.pool_index is not None:
+            return self._pools[counter.pool_index].condition
+        return self._conditions[counter.pool]

@@ -16,23 +16,23 @@ have no room left (L6, L8).
 While a window with `evictWithoutTarget` is open, batch and free pods leave even without a target.
 """
 
+from itertools import compress
+
 import numpy as np
 
 from streams.pods.held_pod import HeldPod
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.eviction_keys import NO_EVICTION_ANNOTATION
-from streams.rebalance.node_figures import TOTAL_MAX
+from streams.rebalance.node_figures import NodeFigures
 from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, RoundOutcome, Verdict
 from streams.rebalance.targets import Fit, Targets
-from streams.rebalance.thresholds.order import HotPods, build_pod_weights
+from streams.rebalance.thresholds.order import HotPods
 from streams.rebalance.thresholds.pool_round import PoolRound
-from streams.stage.arrays import BoolArray, FloatArray, IntArray
+from streams.stage.arrays import BoolArray, IntArray
 
 #: Most pods that one phase of a pool sorts, as a multiple of the pods that may be checked. Only some pods
 #: of most nodes are checked.
 SORTED_PER_CHECKED = 5
-#: Hot nodes whose pods are packed and sorted at once. A round that reaches a limit packs no further nodes.
-NODES_PACKED = 32
 #: Pods that are checked in the time of one unit of `Fit.take_units`.
 PODS_PER_UNIT = 4
 #: Reason if no pod of a node is checked in this round.
@@ -50,18 +50,18 @@ class Evictions:
         self.pool, self.inputs, self.outcome = pool, pool.inputs, outcome
         self.differences = differences = pool.shared.differences
         nodes, targets, limits = pool.nodes, pool.targets, pool.limits
-        self.weights: FloatArray = build_pod_weights(nodes.resources, pool.pool.weights)
         self.targets_by_phase: dict[Phase, BoolArray] = {
             "node": np.isin(pool.codes[targets], (LOW, BOTH_LOW)),
             "prod": np.isin(pool.codes[targets], (PROD_LOW, BOTH_LOW)),
         }
         """Targets of each phase, shape (targets,)."""
         pending = nodes.pending[:, targets] if differences.planned_targets else 0
-        self.room = limits.high[:, targets] - nodes.usage[:, targets] - pending
-        self.prod_room = None
+        room: dict[Phase, IntArray] = {
+            "node": limits.high[:, targets] - nodes.usage[:, targets] - pending
+        }
         if limits.prod_high is not None:
             prod_used = nodes.prod_usage[:, targets] + pending
-            self.prod_room = limits.prod_high[:, targets] - prod_used
+            room["prod"] = limits.prod_high[:, targets] - prod_used
         limited = [name in pool.thresholds.high for name in nodes.resources]
         self.names = self.inputs.columns.names[nodes.rows[targets]]
         self.node_fit = pool.shared.args.node_fit
@@ -76,8 +76,7 @@ class Evictions:
         """Total room of the targets of a phase by resource, by Koordinator's rules."""
         self.targets = Targets(
             differences,
-            self.room.copy(),
-            None if self.prod_room is None else self.prod_room.copy(),
+            room,
             nodes.capacity[:, targets],
             limited,
         )
@@ -89,102 +88,78 @@ class Evictions:
             self._run_phase("prod")
             return
         both_low = self.pool.codes[self.pool.targets] == BOTH_LOW
+        both_sums = (self._sum_room("prod", both_low), self._sum_room("node", both_low))
+        prod_low = self._sum_room("prod", self.targets_by_phase["prod"] & ~both_low)
         self.total_room = self._sum_room("node", self.targets_by_phase["node"])
         self._run_phase("node")
         # Nodes of class bothLow add the minimum of three sums. Without such nodes, the remaining room of
         # the node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
-        sums = (self._sum_room("prod", both_low), self._sum_room("node", both_low), self.total_room)
-        prod_low = self._sum_room("prod", self.targets_by_phase["prod"] & ~both_low)
-        self.total_room = list(map(int.__add__, prod_low, map(min, *sums)))
+        minima = map(min, *both_sums, self.total_room)
+        self.total_room = list(map(int.__add__, prod_low, minima))
         self._run_phase("prod")
 
     def _sum_room(self, phase: Phase, mask: BoolArray) -> list[int]:
-        """Return the room of targets before the round, per resource."""
-        room = self.room if phase == "node" else self.prod_room
-        assert room is not None  # noqa: S101 - Koordinator's prod thresholds are filled in
-        return [sum(amounts) for amounts in room[:, mask].tolist()]
+        """Return the room of targets per resource."""
+        return [sum(amounts) for amounts in self.targets.room[phase][:, mask].tolist()]
 
     def _run_phase(self, phase: Phase) -> None:
         abnormal = self.pool.abnormal[phase]
         hot = [node for node in self.pool.outcome.hot if node.abnormal and node.phase == phase]
-        nodes, budget = self.inputs.columns.nodes, self.inputs.budget
-        sizes = [len(nodes[row].pods.held) for row in self.pool.nodes.rows[abnormal]]
-        positions = budget.choose(sizes, SORTED_PER_CHECKED)
+        budget = self.inputs.budget
+        figures = [self.inputs.columns.nodes[row] for row in self.pool.nodes.rows[abnormal]]
+        positions = budget.choose([len(node.pods.held) for node in figures], SORTED_PER_CHECKED)
         for position in set(range(len(hot))).difference(positions):
             hot[position].end_reason = NODE_NOT_CHECKED
-        for count, position in enumerate(positions):
+        for position in positions:
             if self.outcome.end_reason or budget.is_spent:
                 hot[position].end_reason = self.outcome.end_reason or PODS_NOT_CHECKED
-                continue
-            column = count % NODES_PACKED
-            if column == 0:
-                chosen = [abnormal[index] for index in positions[count : count + NODES_PACKED]]
-                pods, used, limits, order = self._pack(phase, chosen)
-                end = 0
-            begin, end = end, end + sizes[position]
-            node_check = _HotNodeCheck(
-                self, hot[position], pods, abnormal[position], limits[:, column].tolist()
-            )
-            node_check.run(used[:, column].tolist(), order[begin:end], range(begin, end))
-
-    def _pack(
-        self, phase: Phase, chosen: list[int]
-    ) -> tuple[HotPods, IntArray, IntArray, list[int]]:
-        """Return the pods of hot nodes, usage and limits of the nodes, and the order of the pods."""
-        columns = self.inputs.columns
-        figures = [columns.nodes[row] for row in self.pool.nodes.rows[chosen].tolist()]
-        subtracts_leaving = self.differences.leaving_pods_are_gone
-        pods = HotPods(
-            figures,
-            self.pool.nodes.column_indexes,
-            columns.reading_rules,
-            self.inputs.rules.leaving if subtracts_leaving else (),
-            self.inputs.now_ms,
-        )
-        used = self.pool.readings.used[phase][:, chosen].copy()
-        if subtracts_leaving:
-            for index, position in pods.leaving.items():
-                if phase == "node" or pods.prod[index]:
-                    remaining = used[:, position] - pods.amounts[index]
-                    used[:, position] = np.maximum(remaining, -TOTAL_MAX)
-        limits = self.pool.readings.limits[phase][:, chosen]
-        order = pods.sort((used - limits).astype(np.float64), self.weights)
-        return pods, used, limits, order
+            else:
+                _HotNodeCheck(self, hot[position], figures[position], abnormal[position]).run()
 
 
 class _HotNodeCheck:
     """Checks the pods of one hot node."""
 
     def __init__(
-        self,
-        evictions: Evictions,
-        hot: HotNodeOutcome,
-        pods: HotPods,
-        position: int,
-        limits: list[int],
+        self, evictions: Evictions, hot: HotNodeOutcome, figures: NodeFigures, position: int
     ) -> None:
-        self.evictions, self.hot, self.pods = evictions, hot, pods
+        self.evictions, self.hot, self.position = evictions, hot, position
         self.pool, self.inputs = evictions.pool, evictions.inputs
         self.differences = evictions.differences
-        self.position, self.limits = position, limits
+        subtracts_leaving = self.differences.leaving_pods_are_gone
+        self.pods = HotPods(
+            figures,
+            self.pool.nodes.resources,
+            self.inputs.rules.leaving if subtracts_leaving else (),
+            self.inputs.now_ms,
+        )
+        self.limits: list[int] = self.pool.readings.limits[hot.phase][:, position].tolist()
+        self.used: list[int] = self.pool.readings.used[hot.phase][:, position].tolist()
+        """Usage of the node without pods that leave."""
+        if subtracts_leaving:
+            for index in self.pods.leaving:
+                if hot.phase == "node" or self.pods.prod[index]:
+                    self._subtract(index)
 
-    def run(self, used: list[int], order: list[int], pods: range) -> None:
-        """Check pods until the node is below its limits.
+    def _subtract(self, index: int) -> list[int]:
+        """Subtract the usage of a pod from that of the node, and return it."""
+        amounts = self.pods.get_amounts(index)
+        self.used = list(map(int.__sub__, self.used, amounts))
+        return amounts
 
-        Args:
-            used: usage of the node without pods that are already leaving, by resource.
-            order: positions of the node's pods in the order of eviction.
-            pods: positions of the node's pods in the order of arrival.
-        """
+    def run(self) -> None:
+        """Check pods until the node is below its limits."""
         hot, limits, budget = self.hot, self.limits, self.inputs.budget
         plans_targets = self.differences.planned_targets
-        candidates = set(pods) if plans_targets else self._find_fitting(pods)
+        excess = list(map(int.__sub__, self.used, limits))
+        order = self.pods.sort(excess, self.pool.pool.weights)
+        fitting = None if plans_targets else self._find_fitting()
         if self.differences.order_by_uid and self.inputs.no_eviction_last:
-            order = sorted(order, key=self._prefers_no_eviction)
+            order.sort(key=self._prefers_no_eviction)
         for index in order:
-            if index not in candidates or not self._is_in_phase(index):
+            if not self._is_in_phase(index) or (fitting is not None and index not in fitting):
                 continue
-            over = list(map(int.__gt__, used, limits))
+            over = list(map(int.__gt__, self.used, limits))
             if True not in over:
                 counters = self.pool.shared.counters
                 counters.reset(hot.name, self.pool.pool, hot.phase, self.inputs.now_ms)
@@ -203,15 +178,14 @@ class _HotNodeCheck:
                 if gate is not None:
                     hot.note(Verdict(self.pods.held[index].pod, gate.name, gate.text))
                     continue
-            if self._move(index, used):
-                if self.pods.in_metric[index]:
-                    amounts = self.pods.amounts[index]
-                    used = list(map(int.__sub__, used, amounts))
+            if self._move(index):
+                if self.pods.usages[index] is not None:
+                    amounts = self._subtract(index)
                     if room is not None:
                         room[:] = map(int.__sub__, room, amounts)
             elif hot.end_reason:
                 return
-        if any(map(int.__gt__, used, limits)):
+        if any(map(int.__gt__, self.used, limits)):
             hot.end_reason = "no other pod may leave"
         elif not hot.moved:
             hot.end_reason = "pods that are already leaving bring the node below its thresholds"
@@ -224,12 +198,13 @@ class _HotNodeCheck:
     def _prefers_no_eviction(self, index: int) -> bool:
         return NO_EVICTION_ANNOTATION in self.pods.held[index].pod.annotations
 
-    def _find_fitting(self, pods: range) -> set[int]:
+    def _find_fitting(self) -> set[int]:
         """Return the pods that may leave, by Koordinator's rules; nodeFit uses room for each of them."""
-        self.inputs.budget.spend(len(pods))
+        self.inputs.budget.spend(len(self.pods.held))
         phase, fitting = self.hot.phase, set()
-        for index in filter(self._is_in_phase, pods):
-            held = self.pods.held[index]
+        for index, held in enumerate(self.pods.held):
+            if not self._is_in_phase(index):
+                continue
             gate = self._find_lasting_gate(held)
             if gate is None and self.evictions.node_fit:
                 gate = self._reserve(index, phase)
@@ -241,20 +216,21 @@ class _HotNodeCheck:
         return fitting
 
     def _reserve(self, index: int, phase: Phase) -> Gate | None:
-        if not self.pods.in_metric[index]:
+        usage = self.pods.usages[index]
+        if usage is None:
             return Gate("unmeasured", "the pod's usage is unknown")
         targets = self.evictions.targets
         group = self.evictions.fit.find_group(self.pods.held[index], phase)
-        amounts, prod = self._get_measured_amounts(index), self.pods.prod[index]
+        # nodeFit ignores the number of pods (B5.9).
+        amounts = [
+            0 if name == "pods" else usage.get(name, 0) for name in self.pool.nodes.resources
+        ]
+        prod = self.pods.prod[index]
         target = targets.find_target(amounts, group, phase, prod=prod)
         if target is None:
             return Gate("fit", f"none of {len(self.evictions.names)} targets accepts the pod")
         targets.use_room(target, amounts, group, phase, prod=prod)
         return None
-
-    def _get_measured_amounts(self, index: int) -> list[int]:
-        """Return the usage of a pod; nodeFit ignores the number of pods (B5.9)."""
-        return [max(0, amount) for amount in self.pods.used[index].tolist()]
 
     def _find_lasting_gate(self, held: HeldPod) -> Gate | None:
         pod_filter = self.pool.shared.pod_filter
@@ -272,43 +248,49 @@ class _HotNodeCheck:
         gate = self._find_lasting_gate(self.pods.held[index])
         if gate is not None:
             return gate
-        if not self.pods.in_metric[index]:
+        if self.pods.usages[index] is None:
             return Gate("unmeasured", "the pod's usage is unknown")
-        amounts = self.pods.amounts[index]
-        if not any(amount for amount, is_over in zip(amounts, over, strict=True) if is_over):
-            if any(self.pods.used[index, over] < 0):
+        usage = self.pods.get_usage(index)
+        exceeded = list(compress(self.pool.nodes.resources, over))
+        if not any(usage.get(name) for name in exceeded):
+            if not usage.keys() >= set(exceeded):
                 return Gate("unmeasured", "the pod's usage of an exceeded resource is unknown")
             return Gate("uninvolved", "the pod uses none of the exceeded resources")
         return None
 
-    def _move(self, index: int, used: list[int]) -> bool:
+    def _move(self, index: int) -> bool:
         """Plan the move of a pod, with a target by loadstream's rules; return False if the pod stays."""
         held, hot, rules = self.pods.held[index], self.hot, self.inputs.rules
         gate = rules.check_pod(held, hot.name)
         if gate is not None:
             self._refuse(index, gate)
             return False
-        target = priority_class = None
+        target = None
         if self.differences.planned_targets:
             amounts = self.pods.estimate_on_target(index)
             target = self._find_target(index, amounts)
-            if target is None:
-                priority_class = self._get_class_without_target(held)
-                if priority_class is None:
-                    gate = self._explain_no_target(index)
-                    hot.note(Verdict(held.pod, gate.name, gate.text))
-                    return False
-        reason = self.pool.describe_excess(hot.phase, self.position, used, self.limits)
+        needs_no_target = self.differences.planned_targets and target is None
+        if needs_no_target and not self._may_leave_without_target(held):
+            gate = self._explain_no_target(index)
+            hot.note(Verdict(held.pod, gate.name, gate.text))
+            return False
+        excess = self.pool.describe_excess(hot.phase, self.position, self.used, self.limits)
+        reason = f"node is overutilized, {excess}"
+        if needs_no_target:
+            reason += (
+                f"; no target accepts this {held.kind.priority_class} pod, and the open window has "
+                "evictWithoutTarget"
+            )
         candidate = Candidate(
             held=held,
             node=hot.name,
             pool=self.pool.pool.name,
             phase=hot.phase,
-            reason=f"node is overutilized, {reason}{_describe_without_target(priority_class)}",
+            reason=reason,
             target=None if target is None else self.evictions.names[target],
             usage=self.pods.get_usage(index),
             # Without a target there is no room to reserve.
-            mode=None if priority_class is None else "EvictDirectly",
+            mode="EvictDirectly" if needs_no_target else None,
             source_hot=True,
         )
         gate = rules.propose(candidate)
@@ -348,12 +330,9 @@ class _HotNodeCheck:
         positions = [position for position, name in enumerate(evictions.names) if name in avoided]
         return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=positions)
 
-    def _get_class_without_target(self, held: HeldPod) -> str | None:
-        """Return the class of a pod that may leave without a target now; None if it needs one."""
-        if not self.pool.thresholds.without_target:
-            return None
-        priority_class = held.kind.priority_class
-        return priority_class if priority_class in _CLASSES_WITHOUT_TARGET else None
+    def _may_leave_without_target(self, held: HeldPod) -> bool:
+        is_allowed_now = self.pool.thresholds.without_target
+        return is_allowed_now and held.kind.priority_class in _CLASSES_WITHOUT_TARGET
 
     def _explain_no_target(self, index: int) -> Gate:
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
@@ -376,11 +355,3 @@ class _HotNodeCheck:
             f"none of {allowed} targets that can run the pod has room for it, or all of them are "
             f"excluded for it: it is expected to use {text}",
         )
-
-
-def _describe_without_target(priority_class: str | None) -> str:
-    if priority_class is None:
-        return ""
-    return (
-        f"; no target accepts this {priority_class} pod, and the open window has evictWithoutTarget"
-    )

@@ -40,11 +40,7 @@ class PoolNodes:
         self.rows = rows
         self.resources = tuple(resources)
         index = columns.reading_rules.index
-        self.column_indexes: IntArray = np.array(
-            [index[name] for name in resources], dtype=np.int64
-        )
-        """Positions of the pool's resources in the columns."""
-        cells = np.ix_(self.column_indexes, rows)
+        cells = np.ix_(np.array([index[name] for name in resources], dtype=np.int64), rows)
         self.capacity: IntArray = columns.capacity[cells]
         self.usage: IntArray = columns.usage[cells]
         self.prod_usage: IntArray = columns.prod_usage[cells]

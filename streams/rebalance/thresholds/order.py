@@ -13,23 +13,17 @@ Pods are sorted by the keys of `eviction_keys`, then by score, then youngest fir
 
 from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
-
-from schemas.base.message import INT64_MAX
-from streams.pods.held_pod import HeldPod, is_overdue
+from streams.pods.held_pod import is_overdue
 from streams.rebalance.candidates import Phase
-from streams.rebalance.node_figures import UNMEASURED, NodeFigures, ReadingRules
+from streams.rebalance.eviction_keys import compute_eviction_keys
+from streams.rebalance.node_figures import NodeFigures
 from streams.rebalance.thresholds.limits import PoolNodes
-from streams.stage.arrays import FloatArray, IntArray
-
-_THOUSAND = 1_000
-#: The product of 1000 and a larger amount may exceed 64 bits.
-_EXACT_MAX = 2**53
+from streams.stage.arrays import IntArray
 
 
 def order_nodes(
     nodes: PoolNodes, chosen: IntArray, weights: Mapping[str, int], phase: Phase
-) -> IntArray:
+) -> list[int]:
     """Return the positions of the chosen nodes, most used first.
 
     Args:
@@ -38,164 +32,115 @@ def order_nodes(
         weights: weights by resource, default 0; `pods` counts even without a threshold.
         phase: whether usage of the whole node or of its prod pods counts.
     """
-    names = list(nodes.resources)
-    if "pods" not in names and weights.get("pods"):
-        names.append("pods")
-        nodes = PoolNodes(nodes.columns, nodes.rows, names)
+    if "pods" not in nodes.resources and weights.get("pods"):
+        nodes = PoolNodes(nodes.columns, nodes.rows, [*nodes.resources, "pods"])
     usage = nodes.usage if phase == "node" else nodes.prod_usage
-    node_weights = [weights.get(name, 0) for name in names]
+    node_weights = [weights.get(name, 0) for name in nodes.resources]
     weight_sum = sum(node_weights)
-    # Sums with large weights may exceed 64 bits, but not Python's integers.
-    too_large = max(_THOUSAND * sum(map(abs, node_weights)), abs(weight_sum)) > INT64_MAX
-    total = np.zeros(chosen.size, dtype=object if too_large else np.int64)
-    for index, weight in enumerate(node_weights):
-        if weight:
-            share = compute_thousandths(usage[index, chosen], nodes.capacity[index, chosen])
-            total += share.astype(total.dtype, copy=False) * weight
-    scores = total // weight_sum if weight_sum else np.zeros_like(total)
-    ordered: IntArray = chosen[np.argsort(-scores, kind="stable")]
-    return ordered
+    if not weight_sum:
+        return list(chosen.tolist())
+    # Python's integers, because products with large amounts or weights exceed 64 bits.
+    amounts = zip(usage[:, chosen].T.tolist(), nodes.capacity[:, chosen].T.tolist(), strict=True)
+    scores: dict[int, int] = {}
+    for position, (used, capacity) in zip(chosen.tolist(), amounts, strict=True):
+        shares = map(_compute_thousandths, used, capacity)
+        scores[position] = sum(map(int.__mul__, node_weights, shares)) // weight_sum
+    return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
-def compute_thousandths(used: IntArray, capacity: IntArray) -> IntArray:
-    """Return the used thousandths of capacity, truncated, at most 1000; 0 without capacity."""
-    capped = np.minimum(used, capacity)
-    if capacity.size and int(capacity.max()) > _EXACT_MAX:
-        pairs = zip(capped.tolist(), capacity.tolist(), strict=True)
-        return np.array([a * _THOUSAND // b if b else 0 for a, b in pairs], dtype=np.int64)
-    result: IntArray = np.zeros_like(capped)
-    np.floor_divide(capped * _THOUSAND, capacity, out=result, where=capacity > 0)
-    return result
-
-
-def compute_pod_scores(
-    used: IntArray, excess: FloatArray, weights: FloatArray, in_metric: Sequence[bool]
-) -> FloatArray:
-    """Return the scores of pods, shape (pods,); negative for pods without a measurement.
-
-    Args:
-        used: usage or `UNMEASURED`, shape (pods, resources).
-        excess: usage of the pod's node above each limit, shape (pods, resources) or (resources,).
-        weights: shape (resources,).
-        in_metric: whether each pod is in the metric.
-    """
-    over = excess > 0
-    measured = used != UNMEASURED
-    # The order of operations is Koordinator's, so that the same pods have equal scores.
-    share = np.divide(used, excess, out=np.zeros(used.shape), where=over & measured)
-    beyond = np.divide(1.0, share, out=np.zeros(used.shape), where=share >= 1)
-    values = np.where(share < 1, share, 1 + beyond)
-    weight = np.where(over & measured, weights, 0.0)
-    total = np.zeros(used.shape[0])
-    weight_sum = np.zeros(used.shape[0])
-    for index in range(used.shape[1]):
-        total += values[:, index] * weight[:, index]
-        weight_sum += weight[:, index]
-    scores = np.divide(total, weight_sum, out=np.zeros_like(total), where=weight_sum > 0)
-    scores[~np.array(in_metric, dtype=np.bool_)] = -1.0
-    return scores
+def _compute_thousandths(used: int, capacity: int) -> int:
+    return 1000 * min(used, capacity) // capacity if capacity else 0
 
 
 class HotPods:
-    """The pods of all hot nodes in flat lists, node by node."""
+    """The pods of a hot node, in the order of `NodeFigures`."""
 
     def __init__(
-        self,
-        figures: Sequence[NodeFigures],
-        column_indexes: IntArray,
-        reading_rules: ReadingRules,
-        leaving: Collection[str],
-        now_ms: int,
+        self, figures: NodeFigures, resources: Sequence[str], leaving: Collection[str], now_ms: int
     ) -> None:
-        """Flatten the pods of the hot nodes.
+        """Read the pods of a node.
 
         Args:
-            figures: the hot nodes.
-            column_indexes: positions of the pool's resources in the columns.
-            reading_rules: resources and rules of the columns.
+            figures: the node.
+            resources: resources of the pool.
             leaving: uids of pods that are already leaving. Overdue pods count as staying.
             now_ms: log time of the round.
         """
-        self._figures = figures
-        used = np.concatenate([node.pod_usage for node in figures])
-        self._rows: list[list[int]] = used.tolist()
-        self._names = reading_rules.resources
-        self._column_indexes: list[int] = column_indexes.tolist()
-        self.used: IntArray = used[:, column_indexes]
-        """Usage or `UNMEASURED`, shape (pods, resources of the pool)."""
-        amounts = np.maximum(used, 0)
-        amounts[:, reading_rules.pods_index] = 1
-        self.amounts: list[list[int]] = amounts[:, column_indexes].tolist()
-        """Usage that the move of each pod removes from its node."""
-        self.in_metric: list[bool] = []
-        """Whether each pod is in the metric, even if it lacks some resources there."""
-        self.held: list[HeldPod] = []
-        self.prod: list[bool] = []
-        self.bound: list[bool] = []
-        """False if room is only reserved for the pod."""
-        self.leaving: dict[int, int] = {}
-        """Positions of the nodes of pods that are already leaving, by position of the pod."""
-        for position, node in enumerate(figures):
-            pods, begin = node.pods, len(self.held)
-            self.in_metric += node.in_metric
-            self.held += pods.held
-            self.prod += pods.prod
-            self.bound += pods.bound
-            leaving_indexes = pods.terminating
-            if leaving:
-                leaving_indexes = [
-                    index
-                    for index, pod in enumerate(pods.pods)
-                    if pod.deleting_at_ms is not None or pod.uid in leaving
-                ]
-            self.leaving.update(
-                {
-                    begin + index: position
-                    for index in leaving_indexes
-                    if pods.bound[index] and not is_overdue(pods.pods[index], now_ms)
-                }
-            )
+        self._figures, self._resources = figures, resources
+        pods = figures.pods
+        self.held, self.prod, self.bound = pods.held, pods.prod, pods.bound
+        self.usages = figures.pod_usages
+        """Usage of each pod; None if it was not measured."""
+        self.leaving = {
+            index
+            for index, held in enumerate(pods.held)
+            if (held.pod.deleting_at_ms is not None or held.pod.uid in leaving)
+            and pods.bound[index]
+            and not is_overdue(held.pod, now_ms)
+        }
+        """Positions of the pods that are already leaving."""
 
     def get_usage(self, index: int) -> dict[str, int]:
-        """Return the measured usage of a pod by resource."""
-        used = zip(self._names, self._rows[index], strict=True)
-        usage = {name: amount for name, amount in used if amount != UNMEASURED}
-        usage["pods"] = 1
-        return usage
+        """Return the measured usage of a pod, and 1 as the number of pods."""
+        usage = self.usages[index] or {}
+        names = self._figures.reading_rules.resources
+        return {name: usage[name] for name in names if name in usage} | {"pods": 1}
+
+    def get_amounts(self, index: int) -> list[int]:
+        """Return the usage that the move of a pod removes from its node, by resource of the pool."""
+        usage = self.get_usage(index)
+        return [usage.get(name, 0) for name in self._resources]
 
     def estimate_on_target(self, index: int) -> list[int]:
         """Return the usage that a pod is expected to add to a target, by resource of the pool.
 
         If the measured usage is unknown, the estimate of the pod is used. Without an estimate, its request is used.
         """
-        amounts, kind, usage = self.amounts[index], self.held[index].kind, self.get_usage(index)
-        names = [self._names[column] for column in self._column_indexes]
-        node = self._figures[0].node
-        if node is None or usage.keys() >= set(names):
-            return amounts
-        estimator = node.usage.estimator
-        estimate = dict(zip(estimator.resources, estimator.estimate(kind).added, strict=True))
-        return [
-            amount if name in usage else estimate.get(name) or kind.demand.requests.get(name, 0)
-            for name, amount in zip(names, amounts, strict=True)
-        ]
+        kind, usage = self.held[index].kind, self.get_usage(index)
+        node = self._figures.node
+        if node is not None and not usage.keys() >= set(self._resources):
+            estimator = node.usage.estimator
+            estimate = dict(zip(estimator.resources, estimator.estimate(kind).added, strict=True))
+            for name in self._resources:
+                if name not in usage:
+                    usage[name] = estimate.get(name) or kind.demand.requests.get(name, 0)
+        return [usage.get(name, 0) for name in self._resources]
 
-    def sort(self, excess: FloatArray, weights: FloatArray) -> list[int]:
-        """Return the positions of the pods in the order of eviction, node by node.
+    def sort(self, excess: Sequence[int], weights: Mapping[str, int]) -> list[int]:
+        """Return the positions of the pods in the order of eviction.
 
-        `excess` is the usage of the nodes above their limits, shape (resources, nodes).
+        Args:
+            excess: usage of the node above each limit.
+            weights: weights by resource, default 0; `pods` does not count.
         """
-        sizes = [len(node.pods.held) for node in self._figures]
-        node_of_pod = np.repeat(np.arange(len(sizes)), sizes)
-        scores = compute_pod_scores(self.used, excess.T[node_of_pod], weights, self.in_metric)
-        keys = np.concatenate([node.pods.keys for node in self._figures])
-        columns = [keys[:, 3], -scores, keys[:, 2], keys[:, 1], keys[:, 0]]
-        # Sorting by a column of equal values takes as long and changes nothing.
-        varying = [column for column in columns if column.size and column.min() != column.max()]
-        order: list[int] = np.lexsort((*varying, node_of_pod)).tolist()
-        return order
+        exceeded = [
+            (name, over, weights.get(name, 0))
+            for name, over in zip(self._resources, excess, strict=True)
+            if over > 0 and name != "pods"
+        ]
+        keys = [
+            (
+                *compute_eviction_keys(held.pod, held.kind),
+                -_compute_score(usage, exceeded),
+                -(held.pod.created_at_ms or 0),
+            )
+            for held, usage in zip(self.held, self.usages, strict=True)
+        ]
+        return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def build_pod_weights(resources: Sequence[str], weights: Mapping[str, int]) -> FloatArray:
-    """Return the weights of resources for the scores of pods; the weight of `pods` is 0."""
-    return np.array([0.0 if name == "pods" else float(weights.get(name, 0)) for name in resources])
+def _compute_score(
+    usage: Mapping[str, int] | None, exceeded: Sequence[tuple[str, int, int]]
+) -> float:
+    """Return the score of a pod; `exceeded` has names, excess and weights of resources."""
+    if usage is None:
+        return -1.0
+    # The order of operations is Koordinator's, so that the same pods have equal scores.
+    total = weight_sum = 0.0
+    for name, over, weight in exceeded:
+        amount = usage.get(name)
+        if amount is not None:
+            share = float(amount) / float(over)
+            total += (share if share < 1 else 1 + 1 / share) * weight
+            weight_sum += weight
+    return total / weight_sum if weight_sum > 0 else 0.0

@@ -212,7 +212,7 @@ class PoolRound:
         order = order_nodes(self.nodes, hot_positions, self.pool.weights, phase)
         # Converting all nodes costs as much as converting one.
         figures = zip(
-            order.tolist(),
+            order,
             self.readings.used[phase][:, order].T.tolist(),
             self.readings.limits[phase][:, order].T.tolist(),
             self.nodes.capacity[:, order].T.tolist(),
@@ -222,15 +222,12 @@ class PoolRound:
         for position, used, limits, capacity in figures:
             name = self.names[position]
             is_abnormal, rounds = counters.count_hot(name, self.pool, phase, now_ms)
-            readings = self.readings.build_readings(used, limits, capacity)
             hot_node = HotNodeOutcome(
                 name=name,
                 phase=phase,
                 rounds=rounds,
                 abnormal=is_abnormal,
-                usage=readings.used,
-                limits=readings.limit,
-                capacity=readings.capacity,
+                readings=self.readings.build_readings(used, limits, capacity),
                 end_reason="" if is_abnormal else counters.describe_wait(rounds, self.pool),
             )
             if is_abnormal:

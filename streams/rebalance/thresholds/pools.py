@@ -73,27 +73,21 @@ class Pools:
         self.pools = tuple(
             _build_pool(index, pool, self._as_given) for index, pool in enumerate(configured)
         )
-        self.filled: list[dict[str, float]] = []
-        """Each map of the policy once, in the order of the first pool that has the map."""
-        self.changed = False
-        """Whether maps have changed since the row was written."""
         copies: dict[int, dict[str, float]] = {}
-
-        def copy(percents: dict[str, float] | None) -> dict[str, float] | None:
-            if percents is not None and id(percents) not in copies:
-                copies[id(percents)] = dict(percents)
-                self.filled.append(copies[id(percents)])
-            return None if percents is None else copies[id(percents)]
-
         self._maps = [
             [
-                copy(pool.low_thresholds),
-                copy(pool.high_thresholds),
-                copy(pool.prod_low_thresholds),
-                copy(pool.prod_high_thresholds),
+                None if percents is None else copies.setdefault(id(percents), dict(percents))
+                for percents in (
+                    pool.low_thresholds,
+                    pool.high_thresholds,
+                    pool.prod_low_thresholds,
+                    pool.prod_high_thresholds,
+                )
             ]
             for pool in configured
         ]
+        self.filled = list(copies.values())
+        """Each map of the policy once, in the order of the first pool that has the map."""
         self._configured = [dict(percents) for percents in self.filled]
 
     def fill_in(self, pool: Pool) -> PoolThresholds:
@@ -104,12 +98,10 @@ class Pools:
             {} if percents is None else percents for percents in self._maps[pool.index]
         ]
         default = 0.0 if pool.thresholds.deviation else _FULL
-        before = [dict(percents) for percents in self.filled]
         for name in sorted({"memory", *low, *high, *prod_low, *prod_high}):
             for lows, highs in ((low, high), (prod_low, prod_high)):
                 if name not in lows:
                     lows[name] = highs[name] = default
-        self.changed |= self.filled != before
         # Copies, because a later pool may change the maps.
         return replace(
             pool.thresholds,
@@ -119,41 +111,35 @@ class Pools:
             prod_high=dict(prod_high),
         )
 
-    def get_changed_maps(self) -> tuple[dict[str, float], ...] | None:
+    def copy_changed_maps(self) -> tuple[dict[str, float], ...] | None:
         """Return the maps with their filled-in values; None if they equal the maps of the policy."""
-        return None if self.filled == self._configured else tuple(self.filled)
+        return None if self.filled == self._configured else tuple(map(dict, self.filled))
 
     def restore(self, filled: Sequence[Mapping[str, float]]) -> None:
         """Restore the maps from a row that was written under the same policy."""
         for percents, stored in zip(self.filled, filled, strict=False):
             percents.update(stored)
-        self.changed = False
 
 
 class ThresholdMapsTable(TrackedRows[str, ThresholdMapsRow]):
-    """Row of kind `threshold_maps` of one cluster."""
+    """Row of kind `threshold_maps` of one cluster; it is deleted when a policy has other maps."""
 
     def __init__(self, cluster: str, pools: Pools) -> None:
         super().__init__("threshold_maps")
-        self._cluster, self._pools = cluster, pools
-
-    def change_pools(self, pools: Pools) -> None:
-        """Use the maps of a new policy, and delete the row of the earlier maps."""
-        if self._pools.get_changed_maps() is not None:
-            self.changed[""] = None
-        self._pools = pools
-
-    def build_row(self, key: str) -> ThresholdMapsRow | None:
-        maps = self._pools.get_changed_maps()
-        return None if maps is None else ThresholdMapsRow(cluster=self._cluster, maps=maps)
+        self._cluster, self.pools = cluster, pools
+        self._written: tuple[dict[str, float], ...] | None = None
 
     def note_changed(self) -> None:
-        if self._pools.changed:
+        if self.pools.copy_changed_maps() != self._written:
             self.changed[""] = None
-        self._pools.changed = False
+
+    def build_row(self, key: str) -> ThresholdMapsRow | None:
+        self._written = maps = self.pools.copy_changed_maps()
+        return None if maps is None else ThresholdMapsRow(cluster=self._cluster, maps=maps)
 
     def restore_row(self, row: ThresholdMapsRow) -> None:
-        self._pools.restore(row.maps)
+        self.pools.restore(row.maps)
+        self._written = self.pools.copy_changed_maps()
 
 
 def _build_pool(index: int, pool: NodePool, as_given: bool) -> Pool:

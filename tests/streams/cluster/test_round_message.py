@@ -88,9 +88,7 @@ def test_verdicts_that_a_record_has_no_room_for_are_counted() -> None:
             phase="node",
             rounds=1,
             abnormal=True,
-            usage=hot.usage,
-            limits=hot.limits,
-            capacity=hot.capacity,
+            readings=hot.readings,
             checked=30,
             pods=[verdict] * 30,
         )

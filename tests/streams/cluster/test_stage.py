@@ -23,12 +23,9 @@ from tests.streams.builders import (
     CLUSTER,
     START_MS,
     at,
-    lifecycle,
     metric,
     node,
-    pod,
     policy_record,
-    removed_node,
     request,
     tick,
 )
@@ -156,28 +153,6 @@ def test_a_replay_reads_from_the_journal_which_ticks_the_worker_refused() -> Non
     assert difference is None
     assert fold.summary.inputs == 5
     assert worker.stage.now_ms == at(1)
-
-
-def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
-    world, other = World(), World()
-    other.stage = ClusterStage(0, 1, has_tables=False)
-    for message in (
-        tick(),
-        *(node(name, cpu="4") for name in ("a", "b")),
-        lifecycle("running", pod("old"), "b"),
-        request(pod("waits", cpu="64")),
-        tick(100),
-        lifecycle("deleted", pod("old"), "b"),
-        removed_node("b"),
-        request(pod("waits", cpu="64"), withdrawn=True),
-        tick(200),
-        request("placed"),
-    ):
-        world.send(message)
-        other.send(message)
-    assert world.outputs
-    assert other.outputs == world.outputs
-    assert not other.rows
 
 
 def test_a_row_that_cannot_be_read_is_named() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from schemas.messages.moves import MoveOutcome
 from schemas.policy import Policy
+from streams.moves import followed_evictions
 from streams.moves.followed_evictions import FollowedEvictions
 from tests.streams.builders import (
     AS_OF,
@@ -17,8 +18,8 @@ from tests.streams.builders import (
 from tests.streams.world import read_message
 
 
-def following(of: Policy | None = None, **limits: int) -> FollowedEvictions:
-    return FollowedEvictions(CLUSTER, of or moves_policy(followSeconds=600), **limits)
+def following(of: Policy | None = None) -> FollowedEvictions:
+    return FollowedEvictions(CLUSTER, of or moves_policy(followSeconds=600))
 
 
 def see(followed: FollowedEvictions, **hot: bool | None) -> None:
@@ -121,8 +122,9 @@ def test_a_command_is_followed_once() -> None:
     assert outcome(followed).target_node == "b"
 
 
-def test_beyond_the_limit_the_oldest_are_reported_early() -> None:
-    followed = following(followed_max=2)
+def test_beyond_the_limit_the_oldest_are_reported_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed_evictions, "FOLLOWED_MAX", 2)
+    followed = following()
     for seconds, uid in enumerate(("one", "two", "three")):
         followed.follow(followed_eviction(uid, seconds=seconds))
     assert outcome(followed, 3).pod == ref("one")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.moves import HISTORY_MAX
 from schemas.policy import read_policy
+from streams.moves import history
 from streams.moves.history import MoveHistory
 from tests.streams.builders import CLUSTER, at, moves_policy
 
@@ -30,12 +31,12 @@ def test_a_pod_is_kept_away_while_the_node_is_hot_or_cooling() -> None:
     assert moves.find_avoided("web", at(0)) == {"a"}
     assert moves.find_avoided("other", at(0)) == frozenset()
     # Time alone does not cool it, nor do metrics from before.
-    moves.record_metric("a", at(-10))
+    moves.cooldown.record_metric("a", at(-10))
     assert moves.find_avoided("web", at(200)) == {"a"}
-    moves.record_metric("a", at(60))
-    moves.record_metric("a", at(60))
+    moves.cooldown.record_metric("a", at(60))
+    moves.cooldown.record_metric("a", at(60))
     assert moves.find_avoided("web", at(200)) == {"a"}
-    moves.record_metric("a", at(120))
+    moves.cooldown.record_metric("a", at(120))
     assert moves.find_avoided("web", at(200)) == frozenset()
 
 
@@ -43,7 +44,7 @@ def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=2)
     moves.record_departure("web", "a", at(0), "")
     for seconds in (10, 20, 30):
-        moves.record_metric("a", at(seconds))
+        moves.cooldown.record_metric("a", at(seconds))
     assert moves.find_avoided("web", at(99)) == {"a"}
     assert moves.find_avoided("web", at(100)) == frozenset()
 
@@ -51,7 +52,7 @@ def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
 def test_a_hot_round_restarts_the_cooldown() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=0)
     moves.record_departure("web", "a", at(0), "")
-    moves.record_hot_nodes({"a", "b"}, at(90))
+    moves.cooldown.record_hot_nodes({"a", "b"}, at(90))
     assert list(moves.cooldown.rows) == ["a"]
     assert moves.find_avoided("web", at(189)) == {"a"}
     assert moves.find_avoided("web", at(190)) == frozenset()
@@ -60,7 +61,7 @@ def test_a_hot_round_restarts_the_cooldown() -> None:
 def test_a_removed_node_is_not_avoided() -> None:
     moves = remembered()
     moves.record_departure("web", "a", at(0), "")
-    moves.remove_node("a")
+    moves.cooldown.drop("a")
     assert moves.find_avoided("web", at(1)) == frozenset()
 
 
@@ -68,7 +69,7 @@ def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
     moves = remembered(loopWindowSeconds=100, coolingSeconds=50, coolingMetrics=0)
     moves.record_departure("web", "a", at(0), "")
     for seconds in range(0, 400, 20):
-        moves.record_hot_nodes({"a"}, at(seconds))
+        moves.cooldown.record_hot_nodes({"a"}, at(seconds))
         moves.tick(at(seconds))
         assert moves.find_avoided("web", at(seconds)) == {"a"}
     moves.tick(at(380 + 51))
@@ -180,8 +181,9 @@ def test_moves_are_not_remembered_when_disabled(document: str) -> None:
     assert not moves.rows
 
 
-def test_the_least_recent_owner_is_forgotten_first() -> None:
-    moves = MoveHistory(CLUSTER, moves_policy(), owners_max=3)
+def test_the_least_recent_owner_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "OWNERS_MAX", 3)
+    moves = MoveHistory(CLUSTER, moves_policy())
     for step, owner in enumerate(("a", "b", "c")):
         moves.record_departure(owner, f"node-{owner}", at(step), "")
     moves.record_arrival("a", "x", at(10))
@@ -244,16 +246,18 @@ def test_moves_without_loops_below_the_limits_freeze_no_owner(
     )
 )
 def test_the_memory_of_moves_is_bounded(events: list[tuple[int, int, int, bool]]) -> None:
-    moves = MoveHistory(CLUSTER, moves_policy(), owners_max=8)
+    moves = MoveHistory(CLUSTER, moves_policy())
     now = 0
-    for owner, node, pause, arrives in events:
-        now += pause
-        moves.tick(at(now))
-        if arrives:
-            moves.record_arrival(str(owner), f"node-{node}", at(now))
-        else:
-            moves.record_departure(str(owner), f"node-{node}", at(now), "hot", replicas=1000)
-        assert len(moves.rows) <= 8
-        assert all(len(row.moves) <= HISTORY_MAX for row in moves.rows.values())
-        sources = {m.source for row in moves.rows.values() for m in row.moves}
-        assert set(moves.cooldown.rows) <= sources
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history, "OWNERS_MAX", 8)
+        for owner, node, pause, arrives in events:
+            now += pause
+            moves.tick(at(now))
+            if arrives:
+                moves.record_arrival(str(owner), f"node-{node}", at(now))
+            else:
+                moves.record_departure(str(owner), f"node-{node}", at(now), "hot", replicas=1000)
+            assert len(moves.rows) <= 8
+            assert all(len(row.moves) <= HISTORY_MAX for row in moves.rows.values())
+            sources = {m.source for row in moves.rows.values() for m in row.moves}
+            assert set(moves.cooldown.rows) <= sources

@@ -81,11 +81,11 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> int:
         case ("arrived", owner, node, uid):
             memory.record_arrival(replica(uid, owner), node, now_ms)
         case ("metric", node):
-            moves.record_metric(node, now_ms)
+            moves.cooldown.record_metric(node, now_ms)
         case ("round", hot):
-            moves.record_hot_nodes(hot, now_ms)
+            moves.cooldown.record_hot_nodes(hot, now_ms)
         case ("node gone", node):
-            moves.remove_node(node)
+            moves.cooldown.drop(node)
         case ("evicted", owner, node, uid, hot, number):
             seconds = (now_ms - START_MS) / 1000
             followed.follow(
@@ -118,8 +118,8 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
     moves.record_departure("web", "a", at(0), "hot")
     keys = [row_key(0, CLUSTER, "cooling_nodes", "a"), row_key(0, CLUSTER, "recent_moves", "web")]
     assert [row.key for row in kept.write()] == keys
-    moves.record_hot_nodes({"b"}, at(60))
-    moves.record_metric("b", at(60))
+    moves.cooldown.record_hot_nodes({"b"}, at(60))
+    moves.cooldown.record_metric("b", at(60))
     kept.memory.record_arrival(replica("x", "another"), "a", at(60))
     kept.memory.tick(at(61), AS_OF)
     assert kept.write() == []

@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from schemas.messages.pods import Container
 from streams.pods.kind import kind_of
@@ -12,7 +10,6 @@ from streams.rebalance.eviction_keys import (
     Keys,
     compute_eviction_keys,
     compute_qos_class,
-    pack_keys,
     parse_cost,
 )
 from tests.streams.builders import container, pod
@@ -89,13 +86,3 @@ def test_a_pod_is_ordered_by_class_priority_quality_of_service_and_costs(
 ) -> None:
     of = pod(**fields)
     assert compute_eviction_keys(of, kind_of(of)) == keys
-
-
-_INT32 = st.integers(-(2**31), 2**31 - 1)
-_KEYS = st.tuples(st.integers(1, 4), _INT32, st.integers(1, 3), st.integers(1, 4), _INT32, _INT32)
-
-
-@given(_KEYS, _KEYS)
-def test_packed_keys_order_pods_as_the_keys_do(one: Keys, other: Keys) -> None:
-    assert (pack_keys(one) < pack_keys(other)) == (one < other)
-    assert all(-(2**63) <= number < 2**63 for number in pack_keys(one))

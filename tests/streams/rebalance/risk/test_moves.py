@@ -62,7 +62,7 @@ def test_a_node_is_hot_above_its_percentage_to_the_unit(percent: int) -> None:
     world = risky(BY_RISK.replace("{resources: [{name: cpu}]}", hot_from))
     world.round()
     assert world.pool.thresholds.high == {"cpu": percent}
-    assert world.hot("risky").limits == {"cpu": 100 * percent}
+    assert world.hot("risky").readings.limit == {"cpu": 100 * percent}
 
 
 def test_a_move_that_gains_too_little_is_not_made() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.base.message import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
+from streams.rebalance.node_figures import TOTAL_MAX
 from tests.streams.world import PERCENT, RoundWorld, add_targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
@@ -53,7 +53,7 @@ def test_usage_of_many_pods_is_limited_to_64_bits() -> None:
     world.round()
     columns = world.balancer.columns
     assert columns.usage.min() >= 0
-    assert columns.prod_usage.max() == columns.usage.max() == 9 * AMOUNT_MAX
+    assert columns.prod_usage.max() == columns.usage.max() == TOTAL_MAX
 
 
 def test_a_round_by_deviation_reports_its_percentages() -> None:

@@ -188,7 +188,7 @@ rebalance:
     assert world.round() == []
     assert world.pool.classes == {"hot": "high", "calm": "normal"}
     hot = world.hot("hot")
-    assert hot.usage == {"cpu": 9_000}
+    assert hot.readings.used == {"cpu": 9_000}
 
 
 @pytest.mark.parametrize(("expires_s", "hot"), [(200, True), (100, False)])
