@@ -107,7 +107,7 @@ class AggregateLimits:
     nodes_per_partition: int = 20_000
     policies_per_partition: int = 20_000
     """Clusters with a collect policy."""
-    samples_per_node: int = 8_192
+    samples_per_node: int = 8_000
     """Samples within the longest window: half an hour of four samples per second."""
     resources_per_node: int = 32
     """Resources in a node's window."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.base.message import AMOUNT_MAX
 from streams.aggregate.percentile import Figures
 from streams.risk.lifetimes import NOT_MEASURED, PARTS, Lifetime, merge_lifetimes
 from streams.stage.arrays import IntArray
@@ -110,7 +109,7 @@ def _measure(used: IntArray, member_index: IntArray, members: int) -> tuple[list
     """
     measured = used >= 0
     measured_index = member_index[measured]
-    amounts = np.minimum(used[measured], AMOUNT_MAX).astype(np.float64)
+    amounts = used[measured].astype(np.float64)
     counts = np.bincount(measured_index, minlength=members)
     divisors = np.maximum(counts, 1)
     # `bincount` adds one value after the other, so the result is the same on every machine.
