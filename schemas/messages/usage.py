@@ -137,6 +137,10 @@ POOLS_MAX = 1_024
 
 _PoolName = Annotated[str, Field(min_length=1, max_length=253)]
 MemoryCollectPolicy = Literal["usageWithoutPageCache", "usageWithPageCache"]
+_MEMORY_FIELDS: dict[MemoryCollectPolicy, str] = {
+    "usageWithoutPageCache": "usage_without_page_cache_bytes",
+    "usageWithPageCache": "usage_with_page_cache_bytes",
+}
 
 
 class NodeCollectPolicy(Part):
@@ -150,6 +154,11 @@ class NodeCollectPolicy(Part):
     """Lengths of the percentile windows."""
     memory: MemoryCollectPolicy
     """The memory reading of a sample that is used."""
+
+    @property
+    def memory_field(self) -> str:
+        """Field of `MemoryReadings` that has this reading."""
+        return _MEMORY_FIELDS[self.memory]
 
 
 class CollectPolicyRecord(ClusterMessage):

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from schemas.messages.metrics import AGGREGATION_TYPES
-from streams.aggregate.collect_policies import CollectRules
+from schemas.messages.usage import NodeCollectPolicy
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.percentile import UNKNOWN, compute_spans, summarize
@@ -25,7 +25,7 @@ _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 def build_metric(
     node: NodeWindows,
-    policy: CollectRules,
+    policy: NodeCollectPolicy,
     newest: SampleFigures,
     lifetimes: MemberLifetimes | None,
 ) -> dict[str, Any]:

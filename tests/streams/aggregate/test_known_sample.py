@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode
-from streams.aggregate.collect_policies import CollectRules, PoolRules
+from streams.aggregate.collect_policies import PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
 from streams.aggregate.samples import SampleFigures, decode_known, extract_figures
 from tests.streams.builders import CLUSTER, START_MS, pod_usage, sample
 
-_MEMORY_FIELD = CollectRules().memory_field
+_MEMORY_FIELD = PoolRules().default.memory_field
 _PODS = ("a", "b", "c")
 _MEMORY = {_MEMORY_FIELD: 44, "usage_with_page_cache_bytes": 66}
 #: Without the reading that counts.

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import orjson
 import pytest
@@ -13,7 +12,6 @@ from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable
 from tests.streams.builders import (
     MINUTE,
-    QUICK,
     START_MS,
     collect_policy,
     collect_policy_record,
@@ -97,7 +95,7 @@ def test_a_window_without_pods_ends_all_lifetimes() -> None:
 def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
     size: int,
 ) -> None:
-    node = SampleWorld(PoolRules(replace(QUICK, report_ms=5 * MINUTE)))
+    node = SampleWorld(PoolRules(collect_policy(report_s=300)))
     records = [
         *node.log.add(*(sample(60 * at, pods=[pod_usage("a", 100)]) for at in (0, 1))),
         *node.log.add(sample(299.995)),
