@@ -95,10 +95,6 @@ class MigrationLifecycle:
     def policy(self) -> Policy:
         return self.inventory.policy
 
-    def set_policy(self, policy: Policy) -> None:
-        self.limiters.set_policy(policy)
-        self.gates.set_policy(policy)
-
     def take_messages(self) -> list[OutputMessage]:
         """Return the messages since the last call, and update the history of moves.
 

@@ -221,6 +221,6 @@ class Migrations:
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy. It does not revoke commands that were sent."""
-        self.lifecycle.set_policy(policy)
+        self.lifecycle.gates.protections.set_policy(policy)
         self._execution.shorten_backoffs(policy)
         self.round_limits.limits = policy.descheduling
