@@ -225,11 +225,11 @@ class Gates:
         if row is None:
             return None
         migration = self.registry.find_by_pod(pod.uid)
-        waiting = self._count_waiting(pod.namespace)[row.budget.name]
+        waiting = self._count_waiting(pod.namespace)[row.state.name]
         waiting -= migration is not None and not migration.attempts
         if count_left(row) > waiting:
             return None
-        budget = row.budget
+        budget = row.state
         return (
             f"disruption budget {budget.namespace}/{budget.name} allows {count_left(row)} more, and "
             f"{waiting} {'migration waits' if waiting == 1 else 'migrations wait'} for it"

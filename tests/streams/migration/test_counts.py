@@ -66,7 +66,7 @@ def unavailable_by_walk(of: World, uid: str, *, include_waiting: bool) -> int:
         for row in registry.list_by_owner("web")
         if row.pod.uid != uid and (include_waiting or is_moving(row))
     }
-    replicas = of.state.migrations.lifecycle.workloads.rows["web"].workload.replicas
+    replicas = of.state.migrations.lifecycle.workloads.rows["web"].state.replicas
     return max(len(unready | gone), replicas - len(pods - unready - gone))
 
 
