@@ -153,7 +153,7 @@ def test_a_lifetimes_column_for_other_pods_is_an_error_that_names_its_row() -> N
     row = orjson.loads(value)
     row["lifetimes"]["mean"]["cpu"] = [300_000, 90_000, 90_000]
     node.table[key] = orjson.dumps(row)
-    with pytest.raises(DamagedTable, match="a column has 3 entries; expected are 2") as refused:
+    with pytest.raises(DamagedTable, match="columns do not fit together") as refused:
         node.restart()
     assert refused.value.row == key
 
@@ -165,7 +165,7 @@ def test_lifetimes_of_a_missing_sample_are_an_error_that_names_it() -> None:
     row = orjson.loads(value)
     row["lifetimes"]["samples"] = [7]
     node.table[key] = orjson.dumps(row)
-    with pytest.raises(DamagedTable, match="sample 7 is used; there are 3, numbered from 0"):
+    with pytest.raises(DamagedTable, match="columns do not fit together"):
         node.restart()
 
 

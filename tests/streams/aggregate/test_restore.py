@@ -168,7 +168,7 @@ def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
     row = orjson.loads(table[damaged])
     row[column].append(row[column][-1])
     table[damaged] = orjson.dumps(row)
-    with pytest.raises(DamagedTable, match="entries; expected are"):
+    with pytest.raises(DamagedTable, match="columns do not fit together"):
         aggregate_stage(table)
 
 
