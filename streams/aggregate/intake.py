@@ -125,12 +125,10 @@ class SampleIntake:
         verdict = node.check_sample(sample, pool_rules, self._limits)
         is_new_node = sample.node_created_at_ms > (node.newest_ms or sample.node_created_at_ms)
         if is_new_node or (isinstance(verdict, Refusal) and self._was_set_back(node, sample)):
-            verdict = NodeWindows(node.cluster, node.name, offset).check_sample(
-                sample, pool_rules, self._limits
-            )
+            verdict = node.begin(offset).check_sample(sample, pool_rules, self._limits)
             if verdict == "add":
                 self._counts["renewed" if is_new_node else "set_back"] += 1
-                node.clear(state.samples_log, state.pods_log)
+                node.clear()
                 node.since_offset = offset
         if verdict == "duplicate":
             self._counts["duplicate"] += 1
@@ -141,7 +139,7 @@ class SampleIntake:
             self._counts["zero_points"] += sample.zero_points
         if node.key not in state.nodes:
             state.add(node)
-        figures = node.add_sample(sample, offset, pool_rules, state.samples_log, state.pods_log)
+        figures = node.add_sample(sample, offset, pool_rules)
         is_newest = sample.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None

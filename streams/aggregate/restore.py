@@ -21,14 +21,12 @@ from schemas.storage.percentiles import (
     SampleColumns,
 )
 from schemas.storage.tables import parse_row_key
-from streams.aggregate.collect_policies import ClusterPolicies, PoolRules, select_counted
+from streams.aggregate.collect_policies import PoolRules, select_counted
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionClock, PartitionState
 from streams.aggregate.percentile import UNKNOWN, Figures, find_measured
 from streams.aggregate.rows import (
     PodEntry,
-    RowLog,
-    SampleEntry,
     align,
     decode_pods,
     numbered_key,
@@ -81,15 +79,15 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
         if members.node not in samples:
             raise DamagedTable(key, "no row holds a sample of this node")
         state.nodes[members.node] = _restore_node(
-            members, resources, samples[members.node], pods.get(members.node, []), state.policies
+            state, members, resources, samples[members.node], pods.get(members.node, [])
         )
     samples_live = Counter(row for node in state.nodes.values() for row in node.samples.rows)
     pods_live = Counter(row for node in state.nodes.values() for _, row, _ in node.pods)
     pods_live.update(
         node.pods.lifetimes_row for node in state.nodes.values() if node.pods.lifetimes is not None
     )
-    state.samples_log = RowLog[SampleEntry](state.epoch << 32, samples_live)
-    state.pods_log = RowLog[PodEntry](state.epoch << 32, pods_live)
+    state.samples_log.live.update(samples_live)
+    state.pods_log.live.update(pods_live)
     obsolete_keys += [key for key, (row, _) in read.samples.items() if row not in samples_live]
     obsolete_keys += [key for key, (row, _) in read.pods.items() if row not in pods_live]
     state.obsolete_keys = sorted(obsolete_keys)
@@ -197,16 +195,16 @@ def _group_pods(
 
 
 def _restore_node(
+    state: PartitionState,
     members: NodeMembers,
     resources: list[str],
     lines: Figures,
     pods: list[tuple[int, PodEntry]],
-    policies: ClusterPolicies,
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
-    node = NodeWindows(cluster, name, members.created_offset)
+    node = state.create(cluster, name, members.created_offset)
     node.since_offset, node.anchor_ms = lines[-1, _SINCE].item(), lines[-1, _ANCHOR].item()
-    retention, pods_retention = policies.get_retentions(cluster)
+    retention, pods_retention = state.policies.get_retentions(cluster)
     lines = lines[lines[:, _OFFSET] >= node.since_offset]
     lines = lines[select_counted(lines[:, _TIME], lines[:, _OFFSET], retention)]
     # Order by time. A sample may be in two rows if a batch was repeated; the first one counts.

@@ -64,10 +64,10 @@ E = TypeVar("E", SampleEntry, PodEntry)
 class RowLog(Generic[E]):
     """The rows of one kind: one is open, the others are full."""
 
-    def __init__(self, sequence: int, live: dict[int, int] | None = None) -> None:
-        """Start with an open row `sequence`; `live` are the numbers of needed samples of full rows."""
+    def __init__(self, sequence: int) -> None:
+        """Start with an open row `sequence`."""
         self.sequence = sequence
-        self.live: dict[int, int] = {**(live or {}), sequence: 0}
+        self.live: dict[int, int] = {sequence: 0}
         """Number of samples that a window still needs, by row."""
         self._open: list[E] = []
         self._numbers = 0
