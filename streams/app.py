@@ -84,11 +84,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
     runners = []
     if worker.stages != "cluster":
         document = worker.read_collect_policy()
-        rules = (
-            PoolRules()
-            if document is None
-            else PoolRules.from_policies(*document.collect.as_messages)
-        )
+        rules = PoolRules() if document is None else PoolRules(*document.collect.as_messages)
         runners.append(add_aggregate(app, kafka, limits, metrics, rules))
     if worker.stages != "aggregate":
         ticks = TickSettings(worker.tick_interval_s, worker.clock_hold_s)

@@ -21,9 +21,9 @@ T = TypeVar("T")
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
-#: Largest amount of a resource in computations: 1 PiB, more than any machine has. Schemas accept any
-#: 64-bit amount. Amounts are cut to this limit before they are summed, so that sums over all pods of
-#: a node, and products with percentages, fit into 64 bits.
+#: Largest amount of a resource in computations: 1 PiB, more than any machine has. The schema of samples
+#: refuses larger amounts, other schemas accept any 64-bit amount. Amounts are cut to this limit before they
+#: are summed, so that sums over all pods of a node, and products with percentages, fit into 64 bits.
 AMOUNT_MAX = 2**50
 
 #: The beginnings of the years 2000 and 2100.

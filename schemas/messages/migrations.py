@@ -276,7 +276,7 @@ class EvictionLimiterRow(ClusterMessage):
 class WorkloadRow(ClusterMessage):
     """Kind `workloads`: the replicas of an owner."""
 
-    workload: WorkloadState
+    state: WorkloadState
     """The newest record."""
     lowered_at_ms: StateMs | None = None
     """When its replicas were last lowered, except by the progress of a Job."""
@@ -288,7 +288,7 @@ class DisruptionBudgetRow(ClusterMessage):
     """Kind `disruption_budgets`: a budget, and the disruptions by loadstream's commands since its
     last status."""
 
-    budget: DisruptionBudget
+    state: DisruptionBudget
     """The newest record."""
     charged: Entries[str] = ()
     """uids of covered pods with an eviction command under way."""

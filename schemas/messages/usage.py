@@ -17,7 +17,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from schemas.base.message import (
-    INT64_MAX,
+    AMOUNT_MAX,
+    AMOUNTS_UNIT,
+    ByResource,
     ClusterMessage,
     Count,
     DurationMs,
@@ -37,7 +39,8 @@ from schemas.messages.decisions import AsOf
 PODS_PER_SAMPLE_MAX = 2_000
 HOST_APPLICATIONS_PER_SAMPLE_MAX = 256
 
-_Bytes = Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra=published(unit="bytes"))]
+_Bytes = Annotated[int, Field(ge=0, le=AMOUNT_MAX, json_schema_extra=published(unit="bytes"))]
+_Amounts = Annotated[ByResource[Annotated[int, Field(ge=0, le=AMOUNT_MAX)]], AMOUNTS_UNIT]
 _Class = Annotated[str, Field(max_length=253)]
 
 
@@ -63,7 +66,7 @@ class PodUsage(Part):
     name: ObjectName
     """Name of the pod."""
     uid: Uid
-    usage: ResourceAmounts
+    usage: _Amounts
     """Usage of all containers together."""
     memory: MemoryReadings | None = None
     """Other readings of the pod's memory."""
@@ -77,7 +80,7 @@ class HostApplicationUsage(Part):
 
     name: ObjectName
     """Name of the application, unique on its node."""
-    usage: ResourceAmounts
+    usage: _Amounts
     """Usage of all its processes together."""
     memory: MemoryReadings | None = None
     """Other readings of the application's memory."""
@@ -107,11 +110,11 @@ class NodeUsage(ClusterMessage, NodeFacts):
     """Time of the sample, or end of the interval."""
     interval_ms: DurationMs = 0
     """Length of the interval that values are means of; 0: values of an instant."""
-    usage: ResourceAmounts
+    usage: _Amounts
     """Usage of the whole node, including everything on it."""
     memory: MemoryReadings | None = None
     """Other readings of the node's memory."""
-    system_usage: ResourceAmounts | None = None
+    system_usage: _Amounts | None = None
     """Usage of the system part; none: computed as node minus pods minus host applications, at least
     0."""
     pods: Annotated[Entries[PodUsage], Field(max_length=PODS_PER_SAMPLE_MAX)] = ()
@@ -134,6 +137,10 @@ POOLS_MAX = 1_024
 
 _PoolName = Annotated[str, Field(min_length=1, max_length=253)]
 MemoryCollectPolicy = Literal["usageWithoutPageCache", "usageWithPageCache"]
+_MEMORY_FIELDS: dict[MemoryCollectPolicy, str] = {
+    "usageWithoutPageCache": "usage_without_page_cache_bytes",
+    "usageWithPageCache": "usage_with_page_cache_bytes",
+}
 
 
 class NodeCollectPolicy(Part):
@@ -147,6 +154,11 @@ class NodeCollectPolicy(Part):
     """Lengths of the percentile windows."""
     memory: MemoryCollectPolicy
     """The memory reading of a sample that is used."""
+
+    @property
+    def memory_field(self) -> str:
+        """Field of `MemoryReadings` that has this reading."""
+        return _MEMORY_FIELDS[self.memory]
 
 
 class CollectPolicyRecord(ClusterMessage):

@@ -10,6 +10,7 @@ unknown operator, or In and NotIn without values, is refused.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -77,6 +78,7 @@ _REQUIREMENT = re.compile(
 )
 
 
+@lru_cache(maxsize=64)
 def parse_selector(text: str) -> LabelSelector:
     """Return the selector of a text in kubectl's form; empty text matches everything.
 

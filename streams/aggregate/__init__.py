@@ -22,5 +22,4 @@ percentile        means and nearest-rank percentiles
 report            the node metric of a node's windows
 rows              rows of table `node_percentiles`
 restore           restores a partition from its rows
-samples_by_node   groups the samples in rows by node
 """

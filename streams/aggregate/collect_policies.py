@@ -23,6 +23,7 @@ from schemas.messages.usage import (
     CollectPolicyRecord,
     NodeCollectPolicy,
 )
+from schemas.policy.sections.collect import CollectPolicy
 from schemas.storage.percentiles import ClusterCollectPolicy, WindowChange
 from streams.aggregate.rows import encode_policy_row, numbered_key
 from streams.stage.records import RowChange
@@ -35,39 +36,13 @@ _MEMBER_CHARACTERS_MAX = 253 + 253 + 128 + 253
 #: of both.
 CHANGES_MAX = 16
 
-#: Koordinator's names of memory readings, and the fields of `MemoryReadings` that hold them.
-_MEMORY_FIELDS = {
-    "usageWithoutPageCache": "usage_without_page_cache_bytes",
-    "usageWithPageCache": "usage_with_page_cache_bytes",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class CollectRules:
-    """Rules by which the samples of a node become a metric."""
-
-    average_ms: int = 300_000
-    """Window of the averages."""
-    report_ms: int = 60_000
-    """Time between two reports, by the times of the samples."""
-    durations_ms: tuple[int, ...] = (300_000, 600_000, 1_800_000)
-    """Windows of the percentiles."""
-    memory_field: str = "usage_without_page_cache_bytes"
-    """Field of `MemoryReadings` that counts as memory."""
-
-    @classmethod
-    def from_policy(cls, policy: NodeCollectPolicy) -> "CollectRules":
-        return cls(
-            policy.average_ms, policy.report_ms, policy.durations_ms, _MEMORY_FIELDS[policy.memory]
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class PoolRules:
-    """The rules of all node pools of a cluster."""
+    """The collect policies of all node pools of a cluster."""
 
-    default: CollectRules = CollectRules()
-    pools: Mapping[str, CollectRules] = field(default_factory=dict)
+    default: NodeCollectPolicy = CollectPolicy().as_message
+    pools: Mapping[str, NodeCollectPolicy] = field(default_factory=dict)
     horizon_ms: int = field(init=False)
     """Samples are kept for this time before a node's newest sample: the longest window of any pool. All
     nodes of the cluster have the same horizon, so a node may change its pool at any time."""
@@ -81,15 +56,8 @@ class PoolRules:
         object.__setattr__(self, "average_horizon_ms", average_ms)
         object.__setattr__(self, "horizon_ms", max((average_ms, *durations_ms)))
 
-    @classmethod
-    def from_policies(
-        cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]
-    ) -> "PoolRules":
-        of_pools = {name: CollectRules.from_policy(policy) for name, policy in pools.items()}
-        return cls(CollectRules.from_policy(default), of_pools)
-
-    def get_rules(self, pool: str | None) -> CollectRules:
-        """Return the rules for a node whose newest sample names this pool."""
+    def get_rules(self, pool: str | None) -> NodeCollectPolicy:
+        """Return the policy for a node whose newest sample names this pool."""
         return self.default if pool is None else self.pools.get(pool, self.default)
 
 
@@ -107,7 +75,7 @@ class AggregateLimits:
     nodes_per_partition: int = 20_000
     policies_per_partition: int = 20_000
     """Clusters with a collect policy."""
-    samples_per_node: int = 8_192
+    samples_per_node: int = 8_000
     """Samples within the longest window: half an hour of four samples per second."""
     resources_per_node: int = 32
     """Resources in a node's window."""
@@ -184,7 +152,7 @@ class ClusterPolicies:
         """Set the policy of a cluster; return the former horizons if they have changed."""
         cluster = record.cluster
         before = self.get_rules(cluster)
-        after = PoolRules.from_policies(record.default, record.pools)
+        after = PoolRules(record.default, record.pools)
         replaced = self.by_cluster.get(cluster)
         changes = () if replaced is None else replaced.row.changes
         change = None
@@ -217,7 +185,7 @@ class ClusterPolicies:
                 replaced.append(key_of_cluster[cluster])
             key_of_cluster[cluster] = key
             self.by_cluster[cluster] = ClusterPolicy(
-                sequence, PoolRules.from_policies(row.record.default, row.record.pools), row
+                sequence, PoolRules(row.record.default, row.record.pools), row
             )
         return replaced
 

@@ -14,11 +14,11 @@ A node's windows are dropped in these cases, which the order of records determin
 from collections import Counter
 
 from schemas.base.refusals import Refusal, check_not_future
-from schemas.messages.usage import CollectPolicyRecord, NodeUsage
+from schemas.messages.usage import CollectPolicyRecord, NodeCollectPolicy, NodeUsage
 from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode, encode_fields
 from schemas.topics.partitions import check_key, check_partition
-from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
@@ -82,9 +82,7 @@ class SampleIntake:
                 f"policies_per_partition: the partition has policies of {len(policies.by_cluster)} clusters; "
                 f"allowed are at most {self._limits.policies_per_partition}",
             )
-        if before is not None and before.rules == PoolRules.from_policies(
-            policy.default, policy.pools
-        ):
+        if before is not None and before.rules == PoolRules(policy.default, policy.pools):
             self._counts["policy_repeated"] += 1
         else:
             self._state.apply_policy(policy, offset)
@@ -119,7 +117,7 @@ class SampleIntake:
         return self._add_sample(node, sample, rules, record.offset)
 
     def _add_sample(
-        self, node: NodeWindows, sample: SampleFigures, rules: CollectRules, offset: int
+        self, node: NodeWindows, sample: SampleFigures, rules: NodeCollectPolicy, offset: int
     ) -> Refusal | None:
         state = self._state
         pool_rules = state.policies.get_rules(node.cluster)
@@ -127,12 +125,10 @@ class SampleIntake:
         verdict = node.check_sample(sample, pool_rules, self._limits)
         is_new_node = sample.node_created_at_ms > (node.newest_ms or sample.node_created_at_ms)
         if is_new_node or (isinstance(verdict, Refusal) and self._was_set_back(node, sample)):
-            verdict = NodeWindows(node.cluster, node.name, offset).check_sample(
-                sample, pool_rules, self._limits
-            )
+            verdict = node.begin(offset).check_sample(sample, pool_rules, self._limits)
             if verdict == "add":
                 self._counts["renewed" if is_new_node else "set_back"] += 1
-                node.clear(state.samples_log, state.pods_log)
+                node.clear()
                 node.since_offset = offset
         if verdict == "duplicate":
             self._counts["duplicate"] += 1
@@ -143,7 +139,7 @@ class SampleIntake:
             self._counts["zero_points"] += sample.zero_points
         if node.key not in state.nodes:
             state.add(node)
-        figures = node.add_sample(sample, offset, pool_rules, state.samples_log, state.pods_log)
+        figures = node.add_sample(sample, offset, pool_rules)
         is_newest = sample.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None
@@ -170,7 +166,7 @@ class SampleIntake:
     def _report(
         self,
         node: NodeWindows,
-        rules: CollectRules,
+        rules: NodeCollectPolicy,
         sample: SampleFigures,
         lifetimes: MemberLifetimes | None,
     ) -> Refusal | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.base.message import AMOUNT_MAX
+from schemas.storage.percentiles import LifetimeColumns
 from streams.aggregate.percentile import Figures
 from streams.risk.lifetimes import NOT_MEASURED, PARTS, Lifetime, merge_lifetimes
 from streams.stage.arrays import IntArray
@@ -110,7 +110,7 @@ def _measure(used: IntArray, member_index: IntArray, members: int) -> tuple[list
     """
     measured = used >= 0
     measured_index = member_index[measured]
-    amounts = np.minimum(used[measured], AMOUNT_MAX).astype(np.float64)
+    amounts = used[measured].astype(np.float64)
     counts = np.bincount(measured_index, minlength=members)
     divisors = np.maximum(counts, 1)
     # `bincount` adds one value after the other, so the result is the same on every machine.
@@ -144,3 +144,25 @@ def encode_lifetime_columns(by_sample: Mapping[int, MemberLifetimes]) -> dict[st
         "mean": {name: list(means) for name, (means, _) in columns.items()},
         "deviation": {name: list(deviations) for name, (_, deviations) in columns.items()},
     }
+
+
+def decode_lifetime_columns(
+    stored: LifetimeColumns, numbers: Mapping[int, list[int]]
+) -> dict[int, MemberLifetimes]:
+    """Return lifetimes, without their time, by index of the sample.
+
+    Args:
+        stored: the columns.
+        numbers: numbers of the members of each sample, by index of the sample.
+
+    Raises:
+        ValueError, KeyError: the columns do not fit together.
+    """
+    resources = tuple(stored.mean)
+    columns = [part[resource] for resource in resources for part in (stored.mean, stored.deviation)]
+    usages = zip(*columns, strict=True) if columns else [()] * len(stored.minutes)
+    members = [(index, number) for index in numbers for number in dict.fromkeys(numbers[index])]
+    by_sample = {index: MemberLifetimes(0, resources, {}) for index in numbers}
+    for (index, number), minutes, usage in zip(members, stored.minutes, usages, strict=True):
+        by_sample[index].by_number[number] = Lifetime(minutes, usage)
+    return by_sample

@@ -38,10 +38,18 @@ class _Columns(NamedTuple):
 
 class NodeWindows:
     __slots__ = (
-        "anchor_ms", "cluster", "created_offset", "key", "name", "pods", "samples", "since_offset"
+        "_pods_log", "_samples_log", "anchor_ms", "cluster", "created_offset", "key", "name", "pods",
+        "samples", "since_offset",
     )  # fmt: skip
 
-    def __init__(self, cluster: str, name: str, created_offset: int) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        name: str,
+        created_offset: int,
+        samples_log: RowLog[SampleEntry],
+        pods_log: RowLog[PodEntry],
+    ) -> None:
         self.cluster = cluster
         self.name = name
         self.key = node_key(cluster, name)
@@ -53,6 +61,11 @@ class NodeWindows:
         """Time of the last report, or of the first sample."""
         self.samples = SampleWindow()
         self.pods = PodWindow()
+        self._samples_log, self._pods_log = samples_log, pods_log
+
+    def begin(self, offset: int) -> "NodeWindows":
+        """Return a node of the same name without samples."""
+        return NodeWindows(self.cluster, self.name, offset, self._samples_log, self._pods_log)
 
     @property
     def newest_ms(self) -> int | None:
@@ -95,14 +108,7 @@ class NodeWindows:
             self.pods.narrow(columns.keep)
         return "add"
 
-    def add_sample(
-        self,
-        sample: SampleFigures,
-        offset: int,
-        rules: PoolRules,
-        samples_log: RowLog[SampleEntry],
-        pods_log: RowLog[PodEntry],
-    ) -> list[int]:
+    def add_sample(self, sample: SampleFigures, offset: int, rules: PoolRules) -> list[int]:
         """Add a sample after `check_sample` has returned "add"; return figures for a `SampleEntry`."""
         before_ms = self.newest_ms
         lifetimes_before = self.find_lifetimes(rules)
@@ -115,11 +121,11 @@ class NodeWindows:
         ]
         if not len(self.samples):
             self.anchor_ms = sample.sampled_at_ms
-        row = samples_log.reserve(count_numbers(len(resources)))
+        row = self._samples_log.reserve(count_numbers(len(resources)))
         self.samples.add(sample.sampled_at_ms, sample.digest, row, figures)
         if sample.members:
             matrix = self.pods.build_matrix(sample.members, resources)
-            row = pods_log.reserve(matrix.size)
+            row = self._pods_log.reserve(matrix.size)
             self.pods.add(sample.sampled_at_ms, row, matrix)
             lifetimes = None
             if before_ms is None or sample.sampled_at_ms > before_ms:
@@ -128,10 +134,10 @@ class NodeWindows:
                     lifetimes_before, resources, rules.average_horizon_ms
                 )
                 if lifetimes is not None:
-                    pods_log.hold(row)
-                    pods_log.release(rows_before)
+                    self._pods_log.hold(row)
+                    self._pods_log.release(rows_before)
             numbers_max = ROW_NUMBERS_MAX if lifetimes is None else LIFETIME_ROW_NUMBERS_MAX
-            pods_log.append(
+            self._pods_log.append(
                 PodEntry(self.key, offset, tuple(resources), matrix, lifetimes), numbers_max
             )
         return figures
@@ -147,37 +153,26 @@ class NodeWindows:
             return None
         return lifetimes if self.pods.select_since(newest_ms - rules.average_horizon_ms) else None
 
-    def drop_expired(
-        self,
-        rules: PoolRules,
-        samples_log: RowLog[SampleEntry],
-        pods_log: RowLog[PodEntry],
-    ) -> None:
+    def drop_expired(self, rules: PoolRules) -> None:
         """Drop expired samples; called before a batch changes the node for the first time."""
-        self.drop_older(rules.horizon_ms, rules.average_horizon_ms, samples_log, pods_log)
+        self.drop_older(rules.horizon_ms, rules.average_horizon_ms)
         if self.pods.names_changed:
             self.pods.prune()
 
-    def drop_older(
-        self,
-        horizon_ms: int,
-        average_horizon_ms: int,
-        samples_log: RowLog[SampleEntry],
-        pods_log: RowLog[PodEntry],
-    ) -> None:
+    def drop_older(self, horizon_ms: int, average_horizon_ms: int) -> None:
         """Drop samples that are older than the horizons, counted from the newest sample; keep names."""
         newest_ms = self.newest_ms
         if newest_ms is not None:
-            samples_log.release(self.samples.drop(newest_ms - horizon_ms))
-            pods_log.release(self.pods.drop(newest_ms - average_horizon_ms))
+            self._samples_log.release(self.samples.drop(newest_ms - horizon_ms))
+            self._pods_log.release(self.pods.drop(newest_ms - average_horizon_ms))
             lifetimes = self.pods.lifetimes
             if lifetimes is not None and lifetimes.at_ms < newest_ms - horizon_ms:
-                pods_log.release(self.pods.drop_lifetimes())
+                self._pods_log.release(self.pods.drop_lifetimes())
 
-    def clear(self, samples_log: RowLog[SampleEntry], pods_log: RowLog[PodEntry]) -> None:
+    def clear(self) -> None:
         """Drop all samples; keep names, because valid rows may need them."""
-        samples_log.release(self.samples.rows)
-        pods_log.release([row for _, row, _ in self.pods] + self.pods.drop_lifetimes())
+        self._samples_log.release(self.samples.rows)
+        self._pods_log.release([row for _, row, _ in self.pods] + self.pods.drop_lifetimes())
         self.samples = SampleWindow()
         self.pods.clear()
 

@@ -4,10 +4,11 @@ The state can be restored from the rows (`streams.aggregate.restore`). `take_cha
 of a batch, in the order in which they must be written.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from schemas.messages.usage import CollectPolicyRecord
 from schemas.storage.percentiles import Progress
+from schemas.topics.codec import encode
 from streams.aggregate.collect_policies import ClusterPolicies, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.rows import (
@@ -25,8 +26,6 @@ from streams.stage.records import RowChange
 
 #: Number of samples that determine the clock.
 CLOCK_SAMPLES = 15
-#: Epoch of the `progress` row before the first batch of a table.
-_INITIAL_EPOCH = 0
 
 
 class PartitionClock:
@@ -91,7 +90,7 @@ class PartitionState:
         if node.key not in self._touched:
             self._touched[node.key] = node
             rules = self.policies.get_rules(node.cluster)
-            node.drop_expired(rules, self.samples_log, self.pods_log)
+            node.drop_expired(rules)
 
     def apply_policy(self, record: CollectPolicyRecord, offset: int) -> None:
         """Apply a collect policy to the following samples of its cluster."""
@@ -100,13 +99,11 @@ class PartitionState:
             return
         for node in self.nodes.values():
             if node.cluster == record.cluster:
-                node.drop_older(
-                    change.horizon_ms, change.average_horizon_ms, self.samples_log, self.pods_log
-                )
+                node.drop_older(change.horizon_ms, change.average_horizon_ms)
 
     def create(self, cluster: str, name: str, offset: int) -> NodeWindows:
         """Return a new node; `add` adds it to the partition."""
-        node = NodeWindows(cluster, name, offset)
+        node = NodeWindows(cluster, name, offset, self.samples_log, self.pods_log)
         before = self._forgotten.get(node.key)
         if before is not None:
             # The node was forgotten in the same batch. If the batch is not completed, the former samples
@@ -125,13 +122,18 @@ class PartitionState:
         """Remove a node and its samples."""
         del self.nodes[node.key]
         self._touched.pop(node.key, None)
-        node.clear(self.samples_log, self.pods_log)
+        node.clear()
         self._forgotten[node.key] = node
 
     def take_changes(self) -> tuple[RowChange, ...]:
         """Return the rows changed since the last call, in the order in which they must be written."""
         partition = self.partition
-        changes = [*self._encode_initial_progress(), *self._encode_rows()]
+        changes = self._encode_rows()
+        if self._first:
+            # Rows without `progress` mean that it was lost.
+            initial = Progress(epoch=0, position=-1, samples_sequence=0, pods_sequence=0)
+            key = numbered_key(partition, "progress", initial.epoch)
+            changes.insert(0, RowChange(key, encode(initial)))
         policies, policies_removed = self.policies.take_changes(partition)
         changes += policies
         pods_removed = self.pods_log.mark_written()
@@ -145,9 +147,7 @@ class PartitionState:
         written = {change.key for change in changes}
         changes += [RowChange(key, None) for key in self.obsolete_keys if key not in written]
         self._touched, self._forgotten = {}, {}
-        self.obsolete_keys = (
-            [numbered_key(partition, "progress", _INITIAL_EPOCH)] if self._first else []
-        )
+        self.obsolete_keys = [numbered_key(partition, "progress", 0)] if self._first else []
         self._first = False
         return tuple(changes)
 
@@ -168,16 +168,6 @@ class PartitionState:
         rows += [encode_pods_row(partition, *row) for row in self.pods_log.list_pending()]
         rows += [encode_samples_row(partition, *row) for row in self.samples_log.list_pending()]
         return rows
-
-    def _encode_initial_progress(self) -> Iterator[RowChange]:
-        """Yield the first `progress` of a table; rows without `progress` mean that it was lost."""
-        if self._first:
-            progress = Progress(
-                epoch=_INITIAL_EPOCH, position=-1, samples_sequence=0, pods_sequence=0
-            )
-            yield encode_progress_row(
-                self.partition, progress.model_dump(mode="json", exclude_none=True)
-            )
 
     def _encode_progress(self) -> RowChange:
         return encode_progress_row(

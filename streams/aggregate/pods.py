@@ -14,14 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.aggregate.lifetimes import MemberLifetimes, extend_member_lifetimes
-from streams.aggregate.percentile import (
-    INT64_MAX,
-    UNKNOWN,
-    Figures,
-    are_all_within,
-    compute_sums,
-    count_measured,
-)
+from streams.aggregate.percentile import UNKNOWN, Figures, compute_means
 from streams.aggregate.samples import Amounts, Member
 
 #: Time (ms), table row, matrix of shape (members, 1 + resources).
@@ -35,13 +28,12 @@ Numbers = npt.NDArray[np.int64]
 
 
 class _Order(NamedTuple):
-    """Members of a sample or window, ordered by namespace and name."""
+    """Members of a window, ordered by namespace and name."""
 
     numbers: bytes
-    """Numbers of the members in the order of the sample or window."""
-    lines: list[int]
-    """Index in that order of each of `members`."""
-    members: list[Member]
+    """Numbers of the members in ascending order."""
+    lines: list[tuple[int, Member]]
+    """Each member with the index of its number."""
 
 
 class PodWindow:
@@ -70,7 +62,7 @@ class PodWindow:
         self.lifetimes_row = 0
         """Table row that stores the lifetimes."""
         self._samples: list[PodSample] = []
-        self._last_order = _Order(b"", [], [])
+        self._last_order = _Order(b"", [])
 
     def __iter__(self) -> Iterator[PodSample]:
         return iter(self._samples)
@@ -132,7 +124,7 @@ class PodWindow:
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
         """Replace the content; `samples` are ordered by time."""
         self.members, self.next_number, self.names_changed = members, next_number, False
-        self._last_order = _Order(b"", [], [])
+        self._last_order = _Order(b"", [])
         self._samples = samples
         self.size = sum(matrix.size for _, _, matrix in samples)
 
@@ -155,7 +147,7 @@ class PodWindow:
         live = find_numbers(self._samples)
         if self.lifetimes is not None:
             live.update(self.lifetimes.by_number)
-        self._last_order = _Order(b"", [], [])
+        self._last_order = _Order(b"", [])
         self.members = {member: number for member, number in self.members.items() if number in live}
         self.names_changed = False
 
@@ -182,75 +174,47 @@ class PodWindow:
         samples = self.select_since(since_ms)
         if not samples:
             return []
-        lines = np.concatenate([matrix for _, _, matrix in samples])
-        order = lines[:, 0].argsort(kind="stable")
-        ordered = lines[order]
-        line_numbers = ordered[:, 0]
-        begins = np.empty(len(line_numbers) + 1, dtype=np.bool_)
-        begins[0] = begins[-1] = True
-        np.not_equal(line_numbers[1:], line_numbers[:-1], out=begins[1:-1])
-        bounds = begins.nonzero()[0]
-        starts, figures = bounds[:-1], ordered[:, 1:]
-        numbers = line_numbers[starts]
-        member_order = self._find_order(numbers, numbers.tobytes())
-        if (
-            member_order is not None
-            and figures.size
-            and are_all_within(figures, INT64_MAX // len(figures))
-        ):
-            divisors = np.diff(bounds)[:, np.newaxis]
-            mean_lines = (np.add.reduceat(figures, starts) // divisors).tolist()
-            return _name_means(member_order, mean_lines, resources)
-        line_sums, line_counts = compute_sums(figures, starts), count_measured(figures, starts)
-        if member_order is not None:
-            return [
-                (member, usage)
-                for line, member in zip(member_order.lines, member_order.members, strict=True)
-                if (usage := _compute_mean(resources, line_sums[line], line_counts[line]))
-            ]
-        last_seen = order[bounds[1:] - 1]
-        return self._compute_means_by_name(numbers, last_seen, line_sums, line_counts, resources)
+        return self._compute_means(np.concatenate([matrix for _, _, matrix in samples]), resources)
 
-    def _find_order(self, numbers: Numbers, key: bytes) -> "_Order | None":
-        """Return the order in which members are reported; None if two have the same name.
+    def _compute_means(self, lines: Figures, resources: Sequence[str]) -> list[MemberMean]:
+        ordered = lines[lines[:, 0].argsort(kind="stable")]
+        starts = np.diff(ordered[:, 0], prepend=-1).nonzero()[0]
+        order = self._find_order(ordered[starts, 0])
+        if order is None:
+            return self._compute_means(self._join_names(lines), resources)
+        means = compute_means(ordered[:, 1:], starts).tolist()
+        columns = list(enumerate(resources))
+        return [
+            (member, usage)
+            for line, member in order
+            for mean in (means[line],)
+            if (usage := {name: mean[column] for column, name in columns if mean[column] >= 0})
+        ]
 
-        `key` has the numbers as bytes.
+    def _find_order(self, numbers: Numbers) -> list[tuple[int, Member]] | None:
+        """Return the members in the order in which they are reported, each with the index of its number.
+
+        Returns None if two members have the same name.
         """
+        key = numbers.tobytes()
         if self._last_order.numbers != key:
             names = {number: member for member, number in self.members.items()}
             members = [names[number] for number in numbers.tolist()]
             if len({member[:2] for member in members}) < len(members):
                 return None
-            lines = sorted(range(len(members)), key=members.__getitem__)
-            self._last_order = _Order(key, lines, [members[line] for line in lines])
-        return self._last_order
+            by_name = sorted(enumerate(members), key=itemgetter(1))
+            self._last_order = _Order(key, by_name)
+        return self._last_order.lines
 
-    def _compute_means_by_name(
-        self,
-        numbers: Numbers,
-        last_seen: npt.NDArray[np.intp],
-        line_sums: list[list[int]],
-        line_counts: list[list[int]],
-        resources: Sequence[str],
-    ) -> list[MemberMean]:
-        """Return the means if members have the same name; `last_seen` grows with the time of a member."""
+    def _join_names(self, lines: Figures) -> Figures:
+        """Return only the lines of the pod seen last of each name, all with the number of its last class."""
         names = {number: member for member, number in self.members.items()}
-        members = [names[number] for number in numbers.tolist()]
-        by_identity: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
-        for line in np.argsort(last_seen).tolist():
-            member = members[line]
-            entry = (member, line_sums[line], line_counts[line])
-            before = by_identity.pop(member[:3], None)
-            if before is not None:
-                entry = (member, _add_lists(before[1], entry[1]), _add_lists(before[2], entry[2]))
-            by_identity[member[:3]] = entry
-        by_name = {entry[0][:2]: entry for entry in by_identity.values()}
-        means = []
-        for _, (member, totals, divisors) in sorted(by_name.items()):
-            usage = _compute_mean(resources, totals, divisors)
-            if usage:
-                means.append((member, usage))
-        return means
+        members = [names[number] for number in lines[:, 0].tolist()]
+        last = {member[:2]: member for member in members}
+        lasts = [last[member[:2]] for member in members]
+        numbers = np.array([self.members[member] for member in lasts], dtype=np.int64)
+        is_last = [a[:3] == b[:3] for a, b in zip(members, lasts, strict=True)]
+        return np.column_stack((numbers, lines[:, 1:]))[is_last]
 
     def _number(self, member: Member) -> int:
         number = self.members.get(member)
@@ -265,27 +229,3 @@ def find_numbers(samples: Iterable[PodSample]) -> set[int]:
     """Return the numbers of all members in the samples."""
     matrices = [matrix[:, 0] for _, _, matrix in samples]
     return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
-
-
-def _name_means(
-    order: _Order, means: Sequence[Sequence[int]], resources: Sequence[str]
-) -> list[MemberMean]:
-    columns = list(enumerate(resources))
-    return [
-        (member, {resource: means[line][column] for column, resource in columns})
-        for line, member in zip(order.lines, order.members, strict=True)
-    ]
-
-
-def _compute_mean(
-    resources: Sequence[str], totals: Sequence[int], divisors: Sequence[int]
-) -> dict[str, int]:
-    return {
-        resource: total // count
-        for resource, total, count in zip(resources, totals, divisors, strict=True)
-        if count
-    }
-
-
-def _add_lists(left: list[int], right: list[int]) -> list[int]:
-    return [a + b for a, b in zip(left, right, strict=True)]

@@ -10,29 +10,22 @@ from operator import itemgetter
 from typing import Any
 
 from schemas.messages.metrics import AGGREGATION_TYPES
-from streams.aggregate.collect_policies import CollectRules
+from schemas.messages.usage import NodeCollectPolicy
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
-from streams.aggregate.percentile import (
-    UNKNOWN,
-    Figures,
-    compute_means,
-    compute_percentiles,
-    compute_spans,
-    summarize,
-)
+from streams.aggregate.percentile import UNKNOWN, compute_spans, summarize
 from streams.aggregate.samples import SampleFigures
 from streams.risk.lifetimes import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
-#: Names of the lines of `summarize`.
-_LINES = ("avg", *_NAMES)
+#: Names of the results of `summarize`.
+_KINDS = ("avg", *_NAMES)
 _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
 def build_metric(
     node: NodeWindows,
-    policy: CollectRules,
+    policy: NodeCollectPolicy,
     newest: SampleFigures,
     lifetimes: MemberLifetimes | None,
 ) -> dict[str, Any]:
@@ -49,28 +42,22 @@ def build_metric(
         duration_ms: node.samples.find_index(newest_ms - duration_ms)
         for duration_ms in {policy.average_ms, *policy.durations_ms}
     }
-    # Windows that begin with the same sample have the same lines.
-    lines_from = {
+    # Windows that begin with the same sample have the same figures.
+    summaries = {
         start: summarize(node.samples.figures(start), _PERCENTS) for start in {*starts.values()}
     }
-    figures = node.samples.figures(starts[policy.average_ms])
-    lines = lines_from[starts[policy.average_ms]]
-    averages = compute_means(figures) if lines is None else lines[0]
-    usage, system = _split_system(averages, node.samples.resources)
+    average_start = starts[policy.average_ms]
+    averages, resources = summaries[average_start], node.samples.resources
     aggregated, aggregated_system = [], []
     for duration_ms in policy.durations_ms:
         start = starts[duration_ms]
-        window_usage, window_system = _aggregate(
-            node, newest_ms, duration_ms, start, lines_from[start]
-        )
+        window_usage, window_system = _aggregate(node, start, duration_ms, summaries[start])
         if window_usage:
             aggregated.append({"duration_ms": duration_ms, "usage": window_usage})
         if window_system:
             aggregated_system.append({"duration_ms": duration_ms, "usage": window_system})
     pods, applications, members = [], [], []
-    for member, mean in node.pods.compute_means(
-        newest_ms - policy.average_ms, node.samples.resources
-    ):
+    for member, mean in node.pods.compute_means(newest_ms - policy.average_ms, resources):
         namespace, name, _, priority_class = member
         fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
@@ -90,13 +77,13 @@ def build_metric(
         "removed": False,
         "updated_at_ms": newest_ms,
         "report_interval_ms": policy.report_ms,
-        "usage": usage,
-        "system_usage": system,
+        "usage": _name_means(resources, averages[0::2]),
+        "system_usage": _name_means(resources, averages[1::2]),
         "aggregated": aggregated,
         "aggregated_system": aggregated_system,
         "pods": pods,
         "host_applications": applications,
-        "samples": len(figures),
+        "samples": len(node.samples) - average_start,
         **facts,
     }
 
@@ -132,77 +119,29 @@ def _to_units(parts: int) -> int:
     return UNKNOWN if parts < 0 else parts // PARTS
 
 
-_Usage = dict[str, dict[str, int]]
+def _name_means(resources: Sequence[str], columns: Sequence[list[int]]) -> dict[str, int]:
+    return {name: column[0] for name, column in zip(resources, columns, strict=True) if column}
 
 
 def _aggregate(
-    node: NodeWindows,
-    newest_ms: int,
-    duration_ms: int,
-    start: int,
-    lines: Sequence[Sequence[int]] | None,
-) -> tuple[_Usage, _Usage]:
-    """Return the figures of one window for the node and its system part; empty if the samples are too few.
+    node: NodeWindows, start: int, duration_ms: int, columns: Sequence[list[int]]
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+    """Return the figures of one window by kind and resource, for the node and for its system part.
+
+    Resources with too few samples are left out.
 
     Args:
         node: the windows of the node.
-        newest_ms: time of the newest sample.
-        duration_ms: length of the window.
         start: index of the window's first sample.
-        lines: result of `summarize` for the window's samples.
+        duration_ms: length of the window.
+        columns: result of `summarize` for the window's samples.
     """
-    resources = node.samples.resources
-    if lines is not None:
-        if 2 * (newest_ms - int(node.samples.times[start])) < duration_ms:
-            return {}, {}
-        column_of = [(name, 2 * index) for index, name in enumerate(resources)]
-        named_lines = list(zip(_LINES, lines, strict=True))
-        return (
-            {
-                kind: {name: line[column] for name, column in column_of}
-                for kind, line in named_lines
-            },
-            {
-                kind: {name: line[column + 1] for name, column in column_of}
-                for kind, line in named_lines
-            },
-        )
-    figures: Figures = node.samples.figures(start)
-    old_enough = [
-        2 * span >= duration_ms for span in compute_spans(node.samples.times[start:], figures)
-    ]
-    if not any(old_enough):
-        return {}, {}
-    ranks = compute_percentiles(figures, _PERCENTS)
-    columns: dict[str, list[int | None]] = {
-        "avg": compute_means(figures),
-        **{
-            name: [None if rank is None else rank[index] for rank in ranks]
-            for index, name in enumerate(_NAMES)
-        },
-    }
-    usage_by_kind: _Usage = {}
-    system_by_kind: _Usage = {}
-    for name, values in columns.items():
-        reported = [value if old else None for value, old in zip(values, old_enough, strict=True)]
-        usage, system = _split_system(reported, resources)
-        if usage:
-            usage_by_kind[name] = usage
-        if system:
-            system_by_kind[name] = system
-    return usage_by_kind, system_by_kind
-
-
-def _split_system(
-    values: Sequence[int | None], resources: list[str]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Split values of a window's columns into usage and system part, each by resource."""
-    usage, system = (
-        {
-            resource: value
-            for resource, value in zip(resources, values[half::2], strict=True)
-            if value is not None
-        }
-        for half in (0, 1)
-    )
+    usage: dict[str, dict[str, int]] = {}
+    system: dict[str, dict[str, int]] = {}
+    spans = compute_spans(node.samples.times[start:], node.samples.figures(start))
+    for index, (column, span_ms) in enumerate(zip(columns, spans, strict=True)):
+        if column and 2 * span_ms >= duration_ms:
+            part, resource = (system if index % 2 else usage), node.samples.resources[index // 2]
+            for kind, value in zip(_KINDS, column, strict=True):
+                part.setdefault(kind, {})[resource] = value
     return usage, system

@@ -5,8 +5,11 @@ unnoticed. Rows of an incomplete batch are ignored, and removed with the next ba
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
@@ -18,15 +21,20 @@ from schemas.storage.percentiles import (
     SampleColumns,
 )
 from schemas.storage.tables import parse_row_key
-from streams.aggregate.collect_policies import ClusterPolicies, Ints, PoolRules, select_counted
-from streams.aggregate.lifetimes import MemberLifetimes
+from streams.aggregate.collect_policies import PoolRules, select_counted
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionClock, PartitionState
-from streams.aggregate.percentile import UNKNOWN, Figures
-from streams.aggregate.pods import PodSample
-from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, numbered_key
-from streams.aggregate.samples_by_node import NodeSamples, SamplePods, group_pods, group_samples
+from streams.aggregate.percentile import UNKNOWN, Figures, find_measured
+from streams.aggregate.rows import (
+    PodEntry,
+    align,
+    decode_pods,
+    numbered_key,
+)
 from streams.stage.records import DamagedTable, read_row
+
+#: Columns of a sample.
+_TIME, _DIGEST, _ROW, _OFFSET, _SINCE, _ANCHOR, _FIGURES = range(7)
 
 
 @dataclass(slots=True)
@@ -65,25 +73,21 @@ def restore(partition: int, rows: Mapping[str, bytes], rules: PoolRules) -> Part
     state.since_sweep = progress.since_sweep
     state.clock = PartitionClock(progress.newest_ms)
     obsolete_keys += state.policies.restore(read.policies)
-    samples = group_samples(
-        read.samples,
-        progress.position,
-        lambda node: state.policies.get_retentions(node.partition("/")[0])[0],
-    )
-    pods = group_pods(read.pods, progress.position)
+    resources, samples = _group_samples(read.samples, progress.position)
+    pods = _group_pods(read.pods, progress.position)
     for key, members in read.nodes.items():
         if members.node not in samples:
             raise DamagedTable(key, "no row holds a sample of this node")
         state.nodes[members.node] = _restore_node(
-            members, samples[members.node], pods.get(members.node, []), state.policies
+            state, members, resources, samples[members.node], pods.get(members.node, [])
         )
     samples_live = Counter(row for node in state.nodes.values() for row in node.samples.rows)
     pods_live = Counter(row for node in state.nodes.values() for _, row, _ in node.pods)
     pods_live.update(
         node.pods.lifetimes_row for node in state.nodes.values() if node.pods.lifetimes is not None
     )
-    state.samples_log = RowLog[SampleEntry](state.epoch << 32, samples_live)
-    state.pods_log = RowLog[PodEntry](state.epoch << 32, pods_live)
+    state.samples_log.live.update(samples_live)
+    state.pods_log.live.update(pods_live)
     obsolete_keys += [key for key, (row, _) in read.samples.items() if row not in samples_live]
     obsolete_keys += [key for key, (row, _) in read.pods.items() if row not in pods_live]
     state.obsolete_keys = sorted(obsolete_keys)
@@ -137,68 +141,109 @@ def _drop_incomplete(read: _Rows, progress: Progress) -> list[str]:
     return incomplete
 
 
+@contextmanager
+def _name_damaged(key: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, IndexError, KeyError) as error:
+        text = f"its columns do not fit together ({type(error).__name__}: {error})"
+        raise DamagedTable(key, text) from error
+
+
+def _group_samples(
+    rows: Mapping[str, tuple[int, SampleColumns]], position: int
+) -> tuple[list[str], dict[str, Figures]]:
+    """Return all resources, and the complete samples of each node, ordered by offset.
+
+    Columns are time, digest, row, offset, offset of the window, time of the report, and the figures.
+    """
+    resources = list(dict.fromkeys(name for _, row in rows.values() for name in row.usage))
+    numbers: dict[str, int] = {}
+    parts = [np.empty((0, 1 + _FIGURES + 2 * len(resources)), dtype=np.int64)]
+    for key, (number, row) in rows.items():
+        with _name_damaged(key):
+            nodes = [numbers.setdefault(row.nodes[node], len(numbers)) for node in row.node]
+            missing = (UNKNOWN,) * len(nodes)
+            head = (row.sampled_at_ms, row.digest, (number,) * len(nodes), row.offset)
+            figures = [
+                part.get(name, missing) for name in resources for part in (row.usage, row.system)
+            ]
+            columns = (*head, row.since_offset, row.anchor_ms, *figures, nodes)
+            parts.append(np.array(columns, dtype=np.int64).T)
+    lines = np.concatenate(parts)
+    lines = lines[lines[:, _OFFSET] <= position]
+    lines = lines[np.lexsort((lines[:, _OFFSET], lines[:, -1]))]
+    bounds = np.searchsorted(lines[:, -1], np.arange(len(numbers) + 1)).tolist()
+    return resources, {
+        name: lines[start:stop, :-1]
+        for name, (start, stop) in zip(numbers, pairwise(bounds), strict=True)
+        if start < stop
+    }
+
+
+def _group_pods(
+    rows: Mapping[str, tuple[int, PodColumns]], position: int
+) -> dict[str, list[tuple[int, PodEntry]]]:
+    """Return the pods of the complete samples of each node, with the number of their row."""
+    by_node: dict[str, list[tuple[int, PodEntry]]] = defaultdict(list)
+    for key, (number, row) in rows.items():
+        with _name_damaged(key):
+            for entry in decode_pods(row):
+                if entry.offset <= position:
+                    by_node[entry.node].append((number, entry))
+    return by_node
+
+
 def _restore_node(
-    members: NodeMembers, samples: NodeSamples, pods: list[SamplePods], policies: ClusterPolicies
+    state: PartitionState,
+    members: NodeMembers,
+    resources: list[str],
+    lines: Figures,
+    pods: list[tuple[int, PodEntry]],
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
-    node = NodeWindows(cluster, name, members.created_offset)
-    node.since_offset = samples.since_offset
-    node.anchor_ms = samples.anchor_ms
-    order = np.argsort(samples.head[:, 0])
-    node.samples.load(samples.resources, samples.head[order], samples.figures[order])
-    names = {
-        (sample.namespace, sample.name, sample.uid, sample.priority_class): sample.number
-        for sample in members.members
-    }
-    by_time = _sort_by_time(pods, samples)
-    times = samples.head[:, 0]
-    is_counted = select_counted(times, samples.offset, policies.get_retentions(cluster)[1])
-    counted = set(times[is_counted].tolist())
-    timed = [(time_ms, sample) for time_ms, sample in by_time if time_ms in counted]
-    known_numbers = np.array(sorted(names.values()), dtype=np.int64)
-    node.samples.widen(sorted(_find_measured_resources(timed) - set(samples.resources)))
-    matrices: list[PodSample] = [
-        (time_ms, sample.row, _build_matrix(sample, node.samples.resources, known_numbers))
-        for time_ms, sample in timed
-    ]
-    node.pods.load(names, members.next_number, matrices)
-    extended = [(time_ms, sample) for time_ms, sample in by_time if sample.lifetimes is not None]
-    if extended:
-        time_ms, sample = extended[-1]
-        assert sample.lifetimes is not None  # noqa: S101 - selected above
-        node.pods.lifetimes = MemberLifetimes(time_ms, *sample.lifetimes)
-        node.pods.lifetimes_row = sample.row
+    node = state.create(cluster, name, members.created_offset)
+    node.since_offset, node.anchor_ms = lines[-1, _SINCE].item(), lines[-1, _ANCHOR].item()
+    retention, pods_retention = state.policies.get_retentions(cluster)
+    lines = lines[lines[:, _OFFSET] >= node.since_offset]
+    lines = lines[select_counted(lines[:, _TIME], lines[:, _OFFSET], retention)]
+    # Order by time. A sample may be in two rows if a batch was repeated; the first one counts.
+    lines = lines[np.unique(lines[:, _TIME], return_index=True)[1]]
+    figures = lines[:, _FIGURES:]
+    node.samples.load(resources, lines[:, :_OFFSET], figures)
+    node.samples.narrow(sorted({column // 2 for column in find_measured(figures)}))
+    times, offsets = lines[:, _TIME], lines[:, _OFFSET]
+    time_of = dict(zip(offsets.tolist(), times.tolist(), strict=True))
+    by_time = {time_of[pod[1].offset]: pod for pod in pods if pod[1].offset in time_of}
+    for time_ms, (number, entry) in sorted(by_time.items(), key=itemgetter(0)):
+        if entry.lifetimes is not None:
+            node.pods.lifetimes = entry.lifetimes._replace(at_ms=time_ms)
+            node.pods.lifetimes_row = number
+    counted = times[select_counted(times, offsets, pods_retention)].tolist()
+    _load_pods(node, members, [(time, *by_time[time]) for time in counted if time in by_time])
     return node
 
 
-def _sort_by_time(pods: Iterable[SamplePods], samples: NodeSamples) -> list[tuple[int, SamplePods]]:
-    """Return time and pods of each sample that counts, ordered by time.
-
-    A sample counts once, even if it is in two rows because a batch was repeated.
-    """
-    by_time = {}
-    for sample in pods:
-        index = int(np.searchsorted(samples.offset, sample.offset))
-        if index < len(samples.offset) and samples.offset[index] == sample.offset:
-            by_time[int(samples.head[index, 0])] = sample
-    return sorted(by_time.items())
-
-
-def _find_measured_resources(timed: Iterable[tuple[int, SamplePods]]) -> set[str]:
-    measured: dict[str, bool] = defaultdict(bool)
-    for _, sample in timed:
-        for resource, column in sample.usage.items():
-            measured[resource] |= bool((column >= 0).any())
-    return {resource for resource, any_value in measured.items() if any_value}
-
-
-def _build_matrix(pods: SamplePods, resources: list[str], known_numbers: Ints) -> Figures:
-    matrix = np.full((len(pods.numbers), 1 + len(resources)), UNKNOWN, dtype=np.int64)
-    matrix[:, 0] = pods.numbers
-    for index, resource in enumerate(resources):
-        column = pods.usage.get(resource)
-        if column is not None:
-            matrix[:, 1 + index] = column
-    # Drop pods without a name. A worker that has lost the partition unnoticed may have replaced the row of
-    # names with an older one.
-    return matrix[np.isin(pods.numbers, known_numbers)]
+def _load_pods(
+    node: NodeWindows, members: NodeMembers, pods: list[tuple[int, int, PodEntry]]
+) -> None:
+    """Load time, row and pods of samples, and the resources that only pods have measured."""
+    measured = {
+        entry.resources[column]
+        for _, _, entry in pods
+        for column in find_measured(entry.matrix[:, 1:])
+    }
+    node.samples.widen(sorted(measured.difference(node.samples.resources)))
+    resources = tuple(node.samples.resources)
+    names = {
+        (member.namespace, member.name, member.uid, member.priority_class): member.number
+        for member in members.members
+    }
+    known_numbers = list(names.values())
+    samples = []
+    for time_ms, number, entry in pods:
+        # Drop pods without a name. A worker that has lost the partition unnoticed may have replaced the row of
+        # names with an older one.
+        matrix = align(entry, resources)
+        samples.append((time_ms, number, matrix[np.isin(matrix[:, 0], known_numbers)]))
+    node.pods.load(names, members.next_number, samples)

@@ -6,15 +6,20 @@ the earlier rows valid; removals of rows that are no longer needed.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
 
-from schemas.storage.percentiles import ClusterCollectPolicy
+from schemas.storage.percentiles import ClusterCollectPolicy, PodColumns
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
-from streams.aggregate.lifetimes import MemberLifetimes, encode_lifetime_columns
+from streams.aggregate.lifetimes import (
+    MemberLifetimes,
+    decode_lifetime_columns,
+    encode_lifetime_columns,
+)
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.stage.records import RowChange
@@ -59,10 +64,10 @@ E = TypeVar("E", SampleEntry, PodEntry)
 class RowLog(Generic[E]):
     """The rows of one kind: one is open, the others are full."""
 
-    def __init__(self, sequence: int, live: dict[int, int] | None = None) -> None:
-        """Start with an open row `sequence`; `live` are the numbers of needed samples of full rows."""
+    def __init__(self, sequence: int) -> None:
+        """Start with an open row `sequence`."""
         self.sequence = sequence
-        self.live: dict[int, int] = {**(live or {}), sequence: 0}
+        self.live: dict[int, int] = {sequence: 0}
         """Number of samples that a window still needs, by row."""
         self._open: list[E] = []
         self._numbers = 0
@@ -190,7 +195,7 @@ def encode_samples_row(partition: int, sequence: int, entries: Sequence[SampleEn
 def encode_pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
     nodes, node_indexes = _number_names([entry.node for entry in entries])
     columns = {resource: None for entry in entries for resource in entry.resources}
-    aligned = [_align(entry, tuple(columns)) for entry in entries]
+    aligned = [align(entry, tuple(columns)) for entry in entries]
     lines = np.concatenate(aligned)
     content = {
         "nodes": nodes,
@@ -208,13 +213,15 @@ def encode_pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) 
     return _encode_row(numbered_key(partition, "pod_samples", sequence), content)
 
 
-def _align(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
+def align(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
+    """Return the matrix of an entry with the columns of these resources."""
     if entry.resources == resources:
         return entry.matrix
     aligned = np.full((len(entry.matrix), 1 + len(resources)), UNKNOWN, dtype=np.int64)
     aligned[:, 0] = entry.matrix[:, 0]
     for index, resource in enumerate(entry.resources):
-        aligned[:, 1 + resources.index(resource)] = entry.matrix[:, 1 + index]
+        if resource in resources:
+            aligned[:, 1 + resources.index(resource)] = entry.matrix[:, 1 + index]
     return aligned
 
 
@@ -229,3 +236,27 @@ def _encode_row(key: str, content: dict[str, Any]) -> RowChange:
     # batch writes rows of thousands of numbers.
     row = {"schema_version": 1, **content}
     return RowChange(key, orjson.dumps(row, option=orjson.OPT_SORT_KEYS))
+
+
+def decode_pods(row: PodColumns) -> list[PodEntry]:
+    """Return the pods of the samples of a row; lifetimes lack their time.
+
+    Raises:
+        ValueError, IndexError, KeyError: columns of the row do not fit together.
+    """
+    resources = tuple(row.usage)
+    lines = np.array((row.number, *row.usage.values()), dtype=np.int64).T
+    bounds = list(accumulate(row.members, initial=0))
+    if bounds[-1] != len(lines):
+        raise ValueError(f"{len(lines)} members are listed, but samples have {bounds[-1]}")
+    matrices = [lines[start:stop] for start, stop in pairwise(bounds)]
+    lifetimes = {}
+    if row.lifetimes is not None:
+        numbers = {index: matrices[index][:, 0].tolist() for index in row.lifetimes.samples}
+        lifetimes = decode_lifetime_columns(row.lifetimes, numbers)
+    return [
+        PodEntry(row.nodes[node], offset, resources, matrix, lifetimes.get(index))
+        for index, (node, offset, matrix) in enumerate(
+            zip(row.node, row.offset, matrices, strict=True)
+        )
+    ]

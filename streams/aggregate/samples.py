@@ -22,7 +22,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas.base.capacity import ZERO_POINT, find_impossible, is_zero_point
 from schemas.base.limits import VALUE_BYTES_MAX
-from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN, ObjectName, SourceName
+from schemas.base.message import (
+    AMOUNT_MAX,
+    EPOCH_MS_MAX,
+    EPOCH_MS_MIN,
+    INT64_MAX,
+    ObjectName,
+    SourceName,
+)
 from schemas.messages.usage import (
     HOST_APPLICATIONS_PER_SAMPLE_MAX,
     PODS_PER_SAMPLE_MAX,
@@ -31,7 +38,8 @@ from schemas.messages.usage import (
     NodeUsage,
 )
 
-_Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Amount = Annotated[int, Meta(ge=0, le=AMOUNT_MAX)]
+_Capacity = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 _DAY_MS = 86_400_000
 
 _POOL = TypeAdapter[str | None](ObjectName | None)
@@ -81,7 +89,7 @@ class KnownSample(_Part):
     host_applications: Annotated[
         list[_HostApplication], Meta(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX)
     ] = []
-    capacity: dict[str, _Amount] | None = None
+    capacity: dict[str, _Capacity] | None = None
     node_created_at_ms: Annotated[int, Meta(ge=EPOCH_MS_MIN, le=EPOCH_MS_MAX)] | None = None
     source: str | None = None
 

@@ -167,8 +167,8 @@ class ClusterState:
             case MigrationRequest():
                 return self.migrations.handle_request(message, self._cause(position)) or []
             case WorkloadState() | DisruptionBudget() | NamespaceState() | PriorityClassState():
-                sequence, now_ms = self.inventory.numbers.sequence, self.inventory.now_ms
-                return self.migrations.apply_object(message, sequence, now_ms) or []
+                sequence = self.inventory.numbers.sequence
+                return self.migrations.apply_object(message, sequence) or []
         raise TypeError(f"{type(message).__name__} is not an input of the cluster stage")
 
     # --- inputs ---------------------------------------------------------------------------------

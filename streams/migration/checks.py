@@ -14,7 +14,6 @@ from collections import Counter
 
 from schemas.messages.migrations import Mode
 from schemas.messages.pods import Pod
-from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import parse_selector
 from streams.inventory.inventory import Inventory
@@ -60,20 +59,15 @@ class Gates:
         """Number of migrations without a command, by namespace and name of the budget of their pod."""
         self._waiting_version = (-1, -1, -1)
         """Version of the data from which `_waiting` was counted."""
-        self.set_policy(inventory.policy)
 
-    def set_policy(self, policy: Policy) -> None:
-        self.protections.set_policy(policy)
-        self.limits.set_policy(policy)
-        self._as_koordinator = policy.compat == "koordinator"
-        self._skipped = frozenset(policy.migration.skip_eviction_gates)
-        self._protections = frozenset(policy.evictor.protections)
-        args, evictor = policy.migration, policy.evictor
-        self._checks_fit = (args.node_fit or evictor.node_fit) and "NodeFit" not in self._skipped
-        selectors = (("migration", args.node_selector), ("evictor", evictor.node_selector))
-        self._selectors = tuple(
-            (section, parse_selector(text)) for section, text in selectors if text
-        )
+    def _is_skipped(self, gate: str) -> bool:
+        return gate in self.inventory.policy.migration.skip_eviction_gates
+
+    @property
+    def _checks_fit(self) -> bool:
+        policy = self.inventory.policy
+        checks_fit = policy.migration.node_fit or policy.evictor.node_fit
+        return checks_fit and not self._is_skipped("NodeFit")
 
     @property
     def check_cost(self) -> int:
@@ -119,12 +113,15 @@ class Gates:
         )
 
     def _check_node(self, name: str) -> Gate | None:
-        if "NodeSelector" in self._skipped:
-            return None
-        for section, selector in self._selectors:
+        policy = self.inventory.policy
+        selectors = (
+            ("migration", policy.migration.node_selector),
+            ("evictor", policy.evictor.node_selector),
+        )
+        for section, text in () if self._is_skipped("NodeSelector") else selectors:
             node = self.inventory.nodes.get(name)
             labels = node.state.labels if node is not None and node.state is not None else {}
-            if not selector.matches(labels):
+            if text and not parse_selector(text).matches(labels):
                 return Gate("NodeSelector", f"node {name} does not match {section}.nodeSelector")
         return None
 
@@ -133,24 +130,28 @@ class Gates:
         required = evictor.min_replicas
         if replicas is not None and required > 1 and replicas.count < required:
             return Gate("MinReplicas", f"{replicas}; minReplicas is {required}")
-        if "PodsWithoutPDB" in self._protections and not self.budgets.find_covering_names(pod):
+        if "PodsWithoutPDB" in evictor.protections and not self.budgets.find_covering_names(pod):
             return Gate("PodsWithoutPDB", "no disruption budget covers the pod")
-        if "PodsWithPDBBlockingSingleReplicaOwner" in self._protections:
+        if "PodsWithPDBBlockingSingleReplicaOwner" in evictor.protections:
             is_single = replicas is not None and replicas.count == 1
             if is_single and any(count_left(row) <= 0 for row in self.budgets.find_covering(pod)):
                 text = f"{replicas} is covered by a disruption budget that allows no eviction"
                 return Gate("PodsWithPDBBlockingSingleReplicaOwner", text)
         return None
 
+    def _is_own_gate_off(self, gate: str) -> bool:
+        """Tell whether a gate that Koordinator lacks is off."""
+        return self.inventory.policy.compat == "koordinator" or self._is_skipped(gate)
+
     def _check_job_failure(self, replicas: Replicas | None, moving: int) -> Gate | None:
-        if replicas is None or self._as_koordinator or "JobFailures" in self._skipped:
+        if replicas is None or self._is_own_gate_off("JobFailures"):
             return None
         text = replicas.explain_job_failure(moving)
         return None if text is None else Gate("JobFailures", text)
 
     def _check_scaling_down(self, replicas: Replicas | None, now_ms: int) -> Gate | None:
         # A controller that scales down chooses the pods to remove itself.
-        if replicas is None or self._as_koordinator or "ScalingDown" in self._skipped:
+        if replicas is None or self._is_own_gate_off("ScalingDown"):
             return None
         text = replicas.explain_scaling_down(now_ms)
         return None if text is None else Gate("ScalingDown", text)
@@ -195,8 +196,8 @@ class Gates:
             gate = self.limits.check(pod, node, replicas, include_waiting=include_waiting)
             if gate is None and replicas is not None and replicas.evictions_allowed is not None:
                 group = self.registry.get_owner_group(replicas.owner)
-                uids = group.select(include_waiting=include_waiting).values()
-                gate = self._check_job_failure(replicas, len(uids) - (pod.uid in uids))
+                moving = group.count_others(pod.uid, include_waiting=include_waiting)
+                gate = self._check_job_failure(replicas, moving)
             if gate is not None:
                 return gate
         return self.check_rates_and_budgets(pod, replicas, now_ms, include_waiting=include_waiting)
@@ -224,11 +225,11 @@ class Gates:
         if row is None:
             return None
         migration = self.registry.find_by_pod(pod.uid)
-        waiting = self._count_waiting(pod.namespace)[row.budget.name]
+        waiting = self._count_waiting(pod.namespace)[row.state.name]
         waiting -= migration is not None and not migration.attempts
         if count_left(row) > waiting:
             return None
-        budget = row.budget
+        budget = row.state
         return (
             f"disruption budget {budget.namespace}/{budget.name} allows {count_left(row)} more, and "
             f"{waiting} {'migration waits' if waiting == 1 else 'migrations wait'} for it"
@@ -242,7 +243,7 @@ class Gates:
         counts = self._waiting.get(namespace)
         if counts is None:
             counts = self._waiting[namespace] = Counter()
-            for uid in self.registry.get_namespace_group(namespace).without_command.values():
+            for uid in self.registry.get_namespace_group(namespace).without_command:
                 node_and_held = self.inventory.find_held(uid)
                 if node_and_held is not None:
                     counts.update(self.budgets.find_covering_names(node_and_held[1].pod))

@@ -25,7 +25,7 @@ from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.checks import Gates
 from streams.migration.limits.budgets import Budgets
-from streams.migration.limits.named_objects import NamespaceRows, PriorityClasses
+from streams.migration.limits.objects import NamespaceRows, PriorityClasses
 from streams.migration.limits.rate_limits import Limiters
 from streams.migration.limits.workloads import Workloads
 from streams.migration.move_events import MoveEvents
@@ -70,7 +70,7 @@ class MigrationLifecycle:
         self.inventory = inventory
         self.rooms = rooms
         self.registry = Registry()
-        self.workloads = Workloads(cluster, inventory.owners)
+        self.workloads = Workloads(cluster, inventory)
         self.budgets = Budgets(cluster)
         self.namespaces = NamespaceRows(cluster)
         self.classes = PriorityClasses(cluster)
@@ -94,10 +94,6 @@ class MigrationLifecycle:
     @property
     def policy(self) -> Policy:
         return self.inventory.policy
-
-    def set_policy(self, policy: Policy) -> None:
-        self.limiters.set_policy(policy)
-        self.gates.set_policy(policy)
 
     def take_messages(self) -> list[OutputMessage]:
         """Return the messages since the last call, and update the history of moves.

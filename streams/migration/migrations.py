@@ -24,6 +24,7 @@ from streams.migration.arbitration import Arbitration
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
 from streams.migration.lifecycle import MigrationLifecycle
+from streams.migration.limits.objects import ObjectRows
 from streams.migration.limits.round_limits import RoundLimits
 from streams.migration.move_events import MoveEvents
 from streams.migration.registry import MIGRATIONS_MAX, Proposal, is_commanded, is_live
@@ -61,6 +62,12 @@ class Migrations:
         self.tracking = Tracking(self.lifecycle)
         self._requests = UserRequests(self.lifecycle, self.drains)
         lifecycle = self.lifecycle
+        self._objects: dict[str, ObjectRows[Any, Any, Any]] = {
+            "namespace": lifecycle.namespaces,
+            "priority-class": lifecycle.classes,
+            "workload": lifecycle.workloads,
+            "disruption-budget": lifecycle.budgets,
+        }
         self.tracked_rows: tuple[TrackedRows[Any, Any], ...] = (
             lifecycle.registry,
             self.drains,
@@ -178,28 +185,15 @@ class Migrations:
         self,
         state: WorkloadState | DisruptionBudget | NamespaceState | PriorityClassState,
         sequence: int,
-        now_ms: int,
     ) -> Refusal | None:
         """Store an object that migrations depend on."""
-        lifecycle = self.lifecycle
-        match state:
-            case WorkloadState():
-                problem = lifecycle.workloads.apply(state, sequence, now_ms)
-            case DisruptionBudget():
-                problem = lifecycle.budgets.apply(state, sequence)
-            case NamespaceState():
-                problem = lifecycle.namespaces.apply(state, sequence)
-            case PriorityClassState():
-                problem = lifecycle.classes.apply(state, sequence)
+        problem = self._objects[state.kind].apply(state, sequence)
         return None if problem is None else Refusal("limit", problem)
 
     def end_list(self, list_id: str, begin: int, kinds: Collection[str] = ()) -> None:
         """Remove objects that a full list lacks. The list is complete for the `kinds`."""
-        lifecycle = self.lifecycle
-        lifecycle.namespaces.end_list(list_id, begin, complete="namespace" in kinds)
-        lifecycle.classes.end_list(list_id, begin, complete="priority-class" in kinds)
-        lifecycle.workloads.end_list(list_id, begin, complete="workload" in kinds)
-        lifecycle.budgets.end_list(list_id, begin, complete="disruption-budget" in kinds)
+        for kind, objects in self._objects.items():
+            objects.end_list(list_id, begin, complete=kind in kinds)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -221,6 +215,6 @@ class Migrations:
 
     def set_policy(self, policy: Policy) -> None:
         """Apply a policy. It does not revoke commands that were sent."""
-        self.lifecycle.set_policy(policy)
+        self.lifecycle.gates.protections.set_policy(policy)
         self._execution.shorten_backoffs(policy)
         self.round_limits.limits = policy.descheduling

@@ -17,7 +17,7 @@ values that the cluster has not sent, the pod is protected, and the reason says 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.sections.migration import BUILT_IN_CLASSES, PriorityThreshold
-from streams.migration.limits.named_objects import NamespaceRows, PriorityClasses
+from streams.migration.limits.objects import NamespaceRows, PriorityClasses
 from streams.pods.held_pod import HeldPod
 from streams.rebalance.eviction_keys import (
     EVICTION_COST_ANNOTATION,

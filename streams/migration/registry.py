@@ -5,7 +5,7 @@ be executed: the pod must not get another command, and the migration counts for 
 with each row, so the cost of a limit does not grow with the number of migrations.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.messages.migrations import LIVE, MigrationRow, Mode, Trigger, Watched
@@ -55,36 +55,36 @@ class Proposal:
 
 @dataclass(slots=True)
 class MigrationGroup:
-    """Migrations of one node, namespace or owner: uids of pods by id of the migration."""
+    """Pods that migrate in the cluster, from a node, in a namespace, or of an owner: their uids."""
 
-    uids: dict[str, str] = field(default_factory=dict)
-    moving: dict[str, str] = field(default_factory=dict)
-    """Migrations for which `is_moving` is true."""
-    without_command: dict[str, str] = field(default_factory=dict)
+    pods: set[str] = field(default_factory=set)
+    moving: set[str] = field(default_factory=set)
+    """Pods for whose migration `is_moving` is true."""
+    without_command: set[str] = field(default_factory=set)
 
     def put(self, row: MigrationRow) -> None:
-        self.uids[row.migration_id] = row.pod.uid
-        for is_member, uids in (
-            (is_moving(row), self.moving),
-            (not row.attempts, self.without_command),
-        ):
-            if is_member:
-                uids[row.migration_id] = row.pod.uid
-            else:
-                uids.pop(row.migration_id, None)
+        self.drop(row.pod.uid)
+        self.pods.add(row.pod.uid)
+        if is_moving(row):
+            self.moving.add(row.pod.uid)
+        if not row.attempts:
+            self.without_command.add(row.pod.uid)
 
-    def drop(self, row: MigrationRow) -> None:
-        for uids in (self.uids, self.moving, self.without_command):
-            uids.pop(row.migration_id, None)
+    def drop(self, uid: str) -> None:
+        for uids in (self.pods, self.moving, self.without_command):
+            uids.discard(uid)
 
-    def select(self, *, include_waiting: bool) -> dict[str, str]:
-        """Return all migrations, or those that are moving."""
-        return self.uids if include_waiting else self.moving
+    def select(self, *, include_waiting: bool) -> set[str]:
+        """Return all pods, or those whose migration is moving."""
+        return self.pods if include_waiting else self.moving
 
-    def count_others(self, migration_id: str, *, include_waiting: bool) -> int:
-        """Return the number of selected migrations without one."""
-        uids = self.select(include_waiting=include_waiting)
-        return len(uids) - (migration_id in uids)
+    def count_others(self, uid: str, *, include_waiting: bool) -> int:
+        """Return the number of selected pods without one."""
+        return count_others(self.select(include_waiting=include_waiting), uid)
+
+
+def count_others(uids: Collection[str], uid: str) -> int:
+    return len(uids) - (uid in uids)
 
 
 _EMPTY = MigrationGroup()
@@ -100,8 +100,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         self._by_namespace: dict[str, MigrationGroup] = {}
         self._by_owner: dict[str, MigrationGroup] = {}
         self._by_replacement: dict[str, str] = {}
-        self.moving = 0
-        """Number of migrations for which `is_moving` is true."""
+        self.all = MigrationGroup()
         self.version = 0
         """Grows with every change."""
 
@@ -137,14 +136,14 @@ class Registry(TrackedRows[str, MigrationRow]):
         return self._by_owner.get(owner, _EMPTY)
 
     def _list_rows(self, group: MigrationGroup) -> list[MigrationRow]:
-        rows = (self.rows[migration_id] for migration_id in group.uids)
+        rows = (self.rows[self._by_pod[uid]] for uid in group.pods)
         return sorted(rows, key=lambda row: row.sequence)
 
     def put(self, row: MigrationRow) -> None:
         before = self.rows.get(row.migration_id)
         super().put(row)
         self.version += 1
-        self.moving += is_moving(row) - (before is not None and is_moving(before))
+        self.all.put(row)
         if before is not None and before.owner != row.owner:
             self._leave_groups(before)
         for index, key in self._list_group_keys(row):
@@ -157,7 +156,7 @@ class Registry(TrackedRows[str, MigrationRow]):
             self._by_replacement[row.replacement.uid] = row.migration_id
 
     def forget(self, row: MigrationRow) -> None:
-        self.moving -= is_moving(self.rows[row.migration_id])
+        self.all.drop(row.pod.uid)
         self.drop(row.migration_id)
         self.version += 1
         self._leave_groups(row)
@@ -167,16 +166,16 @@ class Registry(TrackedRows[str, MigrationRow]):
 
     def _leave_groups(self, row: MigrationRow) -> None:
         for index, key in self._list_group_keys(row):
-            index[key].drop(row)
-            if not index[key].uids:
+            index[key].drop(row.pod.uid)
+            if not index[key].pods:
                 del index[key]
 
     def restore(self, rows: Iterable[MigrationRow]) -> None:
         super().restore(sorted(rows, key=lambda row: row.sequence))
 
-    def _list_group_keys(
-        self, row: MigrationRow
-    ) -> Iterator[tuple[dict[str, MigrationGroup], str]]:
-        yield self._by_node, row.source_node
-        yield self._by_namespace, row.pod.namespace
-        yield self._by_owner, row.owner
+    def _list_group_keys(self, row: MigrationRow) -> list[tuple[dict[str, MigrationGroup], str]]:
+        return [
+            (self._by_node, row.source_node),
+            (self._by_namespace, row.pod.namespace),
+            (self._by_owner, row.owner),
+        ]

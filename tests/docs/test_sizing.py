@@ -10,7 +10,7 @@ from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
 from streams.cluster.state import NODES_MAX, PODS_MAX
 from streams.migration.limits.budgets import BUDGETS_MAX
-from streams.migration.limits.named_objects import NAMESPACES_MAX
+from streams.migration.limits.objects import NAMESPACES_MAX
 from streams.migration.limits.workloads import WORKLOADS_MAX
 from streams.stage.journal import JournalPosition, encode_batch
 from streams.stage.records import InputRecord

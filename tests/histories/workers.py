@@ -14,7 +14,7 @@ from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
 from schemas.storage.tables import is_of_cluster
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
@@ -33,6 +33,7 @@ from streams.worker.consume.ticker import APPLIED_FIRST, LATE_S
 from tests.histories.failure import Failure, describe_exception, require
 from tests.histories.log import PARTITION, PARTITIONS, Log
 from tests.histories.outside import Faults
+from tests.streams.builders import collect_policy
 
 #: A record may be read so much earlier than an older record of another topic.
 SKEW_MS = 2_000
@@ -43,10 +44,7 @@ _ROWS_WRITTEN = 0.1
 _PIECE_BYTES = 4_000
 
 #: Windows and limits of the aggregate stage that short histories reach.
-COLLECTING = PoolRules(
-    CollectRules(60_000, 10_000, (40_000, 120_000)),
-    {"slow": CollectRules(60_000, 90_000, (120_000,))},
-)
+COLLECTING = PoolRules(collect_policy(report_s=10), {"slow": collect_policy(60, 90, (120,))})
 AGGREGATE_LIMITS = AggregateLimits(
     forget_after_ms=300_000,
     sweep_records=16,

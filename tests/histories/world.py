@@ -240,9 +240,9 @@ class World:
         usage = {"cpu": cpu, "memory": GIB // 4 + len(pods) * GIB // 8}
         sample = self.head(node=node, sampled_at_ms=self.now_ms, usage=usage, pods=pods)
         if random.random() < 0.1:
-            sample["usage"]["example.com/gpu"] = random.choice((0, 1, 2**40, 2**62))
+            sample["usage"]["example.com/gpu"] = random.choice((0, 1, 2**40, 2**50))
         if random.random() < 0.1:
-            sample["memory"] = {"usage_with_page_cache_bytes": random.choice((0, 2**30, 2**63 - 1))}
+            sample["memory"] = {"usage_with_page_cache_bytes": random.choice((0, 2**30, 2**50))}
         if random.random() < 0.1:
             shares = {f"avg{seconds}_bp": random.randint(0, 10_000) for seconds in (10, 60, 300)}
             sample["pressure"] = {random.choice(("cpu", "memory", "io")): {"some": shares}}

@@ -38,7 +38,7 @@ from schemas.messages.usage import CollectPolicyRecord, NodeCollectPolicy, NodeU
 from schemas.policy import LoadAwareSchedulingArgs, Policy, read_policy
 from schemas.topics.codec import decode
 from schemas.topics.partitions import find_policy_numbers, partition_for
-from streams.aggregate.collect_policies import CollectRules, PoolRules
+from streams.aggregate.collect_policies import PoolRules
 from streams.inventory.node import Node
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import Kind, kind_of
@@ -332,23 +332,20 @@ def node_in(partition: int, partitions: int, cluster: str = CLUSTER) -> str:
     )
 
 
-#: Windows so short that a test fills them with a few samples.
-QUICK = CollectRules(
-    average_ms=60 * SECOND, report_ms=30 * SECOND, durations_ms=(40 * SECOND, 120 * SECOND)
-)
-QUICK_COLLECTING = PoolRules(QUICK)
-
-
 def collect_policy(
     average_s: int = 60, report_s: int = 30, durations_s: tuple[int, ...] = (40, 120)
 ) -> NodeCollectPolicy:
-    """How samples of a node become metrics; the defaults are those of `QUICK`."""
+    """A policy whose windows are so short that a test fills them with a few samples."""
     return NodeCollectPolicy(
         average_ms=average_s * SECOND,
         report_ms=report_s * SECOND,
         durations_ms=tuple(seconds * SECOND for seconds in durations_s),
         memory="usageWithoutPageCache",
     )
+
+
+QUICK = collect_policy()
+QUICK_COLLECTING = PoolRules(QUICK)
 
 
 def collect_policy_record(

@@ -1,6 +1,7 @@
 """`evictor`: arguments of the descheduler's DefaultEvictor, which protects pods from eviction."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -108,7 +109,7 @@ class DefaultEvictorArgs(PolicyPart):
             )
             yield Conflict(("podProtections",), message, ("podProtections", *flags))
 
-    @property
+    @cached_property
     def protections(self) -> tuple[str, ...]:
         """Names of the protections in force, sorted."""
         lists = self.pod_protections

@@ -5,5 +5,5 @@ concurrency_limits  how many pods may move at once
 rate_limits         how many pods may be evicted per time: exact token buckets
 budgets             disruption budgets, charged by commands that were sent
 workloads           how many replicas the owners of pods want
-named_objects       namespaces and priority classes
+objects             objects of the cluster; namespaces and priority classes
 """

@@ -9,13 +9,14 @@ pods are evicted than the budget allows, but not more.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
+from typing import Any
 
 from schemas.messages.migrations import DisruptionBudgetRow
 from schemas.messages.objects import DisruptionBudget
 from schemas.messages.pods import Pod, PodSelector
 from schemas.topics.codec import encode
+from streams.migration.limits.objects import ObjectRows
 from streams.stage.sized_cache import SizedCache
-from streams.stage.tracked_rows import TrackedRows
 
 #: Phases in which Kubernetes evicts pods regardless of budgets.
 _FREE_PHASES = ("Pending", "Succeeded", "Failed")
@@ -27,12 +28,12 @@ BudgetKey = tuple[str, str]
 
 def count_left(row: DisruptionBudgetRow) -> int:
     """Return the number of pods that may still be evicted; below 0 if the status has worsened."""
-    return row.budget.disruptions_allowed - len(row.charged) - len(row.gone)
+    return row.state.disruptions_allowed - len(row.charged) - len(row.gone)
 
 
 def describe_budget(row: DisruptionBudgetRow) -> str:
     used = len(row.charged) + len(row.gone)
-    budget = row.budget
+    budget = row.state
     allowed = budget.disruptions_allowed
     text = (
         f"disruption budget {budget.namespace}/{budget.name} allows {allowed} "
@@ -43,54 +44,32 @@ def describe_budget(row: DisruptionBudgetRow) -> str:
     return f"{text}; eviction commands use {used}" if used else text
 
 
-class Budgets(TrackedRows[BudgetKey, DisruptionBudgetRow]):
+def _get_key(budget: DisruptionBudget) -> BudgetKey:
+    return budget.namespace, budget.name
+
+
+class Budgets(ObjectRows[BudgetKey, DisruptionBudget, DisruptionBudgetRow]):
     """The disruption budgets of a cluster, by namespace and name."""
 
     def __init__(self, cluster: str) -> None:
-        super().__init__("disruption_budgets")
-        self.cluster = cluster
-        self._named: dict[str, dict[str, DisruptionBudgetRow]] = {}
-        """Rows by namespace and name."""
+        super().__init__(cluster, "disruption_budgets", DisruptionBudgetRow, BUDGETS_MAX, _get_key)
         self._selectors: dict[str, BudgetIndex] = {}
         """Selectors by namespace."""
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX)
         self._charged: dict[str, dict[BudgetKey, None]] = {}
         """Charged budgets by uid of the pod, until the pod is gone."""
-        self.version = 0
-        """Grows whenever a selector changes."""
 
-    def apply(self, budget: DisruptionBudget, sequence: int) -> str | None:
-        """Store the status of a budget; return why it is refused, else None."""
-        key = (budget.namespace, budget.name)
-        before = self.build_row(key)
-        if budget.removed:
-            if before is not None:
-                self._remove(key, before)
+    def explain_refusal(self, state: DisruptionBudget) -> str | None:
+        index = self._selectors.get(state.namespace) or BudgetIndex()
+        problem = index.explain_refusal(state.name, state.selector)
+        if problem is None:
             return None
-        if before is None and len(self.rows) >= BUDGETS_MAX:
-            return f"budget {budget.name} exceeds the limit of {BUDGETS_MAX} budgets per cluster"
-        index = self._selectors.get(budget.namespace)
-        problem = (index or BudgetIndex()).explain_refusal(budget.name, budget.selector)
-        if problem is not None:
-            return f"budget {budget.namespace}/{budget.name} is refused: {problem}"
-        self._put(
-            DisruptionBudgetRow(
-                cluster=self.cluster,
-                budget=budget,
-                charged=() if before is None else before.charged,
-                sequence=sequence,
-            )
-        )
-        return None
+        return f"budget {state.namespace}/{state.name} is refused: {problem}"
 
-    def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """Remove budgets that a full list lacks, if the list has budgets or is `complete` in them."""
-        rows = [row for by_name in self._named.values() for row in by_name.values()]
-        if not complete and not any(row.budget.list_id == list_id for row in rows):
-            return
-        for row in rows:
-            if row.budget.list_id != list_id and row.sequence < begin:
-                self._remove((row.budget.namespace, row.budget.name), row)
+    def compute_fields(
+        self, state: DisruptionBudget, before: DisruptionBudgetRow | None
+    ) -> dict[str, Any]:
+        return {"charged": () if before is None else before.charged}
 
     def find_covering_names(self, pod: Pod) -> tuple[str, ...]:
         """Return the sorted names of the budgets that select a pod."""
@@ -99,9 +78,7 @@ class Budgets(TrackedRows[BudgetKey, DisruptionBudgetRow]):
 
     def find_covering(self, pod: Pod) -> list[DisruptionBudgetRow]:
         """Return the budgets that select a pod, in the order of names."""
-        names = self.find_covering_names(pod)
-        by_name = self._named.get(pod.namespace, {})
-        return [by_name[name] for name in names]
+        return [self.rows[pod.namespace, name] for name in self.find_covering_names(pod)]
 
     def find_charged(self, pod: Pod) -> DisruptionBudgetRow | None:
         """Return the budget to charge for the eviction of a pod; None if the eviction is free.
@@ -115,7 +92,7 @@ class Budgets(TrackedRows[BudgetKey, DisruptionBudgetRow]):
         row = next(iter(self.find_covering(pod)), None)
         if row is None or pod.ready:
             return row
-        budget = row.budget
+        budget = row.state
         is_healthy = budget.current_healthy >= budget.desired_healthy > 0
         is_free = is_healthy or budget.unhealthy_pod_eviction_policy == "AlwaysAllow"
         return None if is_free else row
@@ -135,51 +112,39 @@ class Budgets(TrackedRows[BudgetKey, DisruptionBudgetRow]):
         """Charge the budget of a pod for which a command is sent."""
         row = self.find_charged(pod)
         if row is not None and pod.uid not in row.charged:
-            self._put(row.model_copy(update={"charged": (*row.charged, pod.uid)}))
-            key = (row.budget.namespace, row.budget.name)
-            self._charged.setdefault(pod.uid, {})[key] = None
+            self.put(row.model_copy(update={"charged": (*row.charged, pod.uid)}))
 
     def discharge(self, uid: str, *, gone: bool) -> None:
         """End the charges of a pod: its command has failed, or the pod is gone."""
         for key in sorted(self._charged.pop(uid, {})):
-            row = self.build_row(key)
-            if row is None:
-                continue
+            row = self.rows[key]
             charged = tuple(charged_uid for charged_uid in row.charged if charged_uid != uid)
             gone_uids = (*row.gone, uid) if gone else row.gone
-            self._put(row.model_copy(update={"charged": charged, "gone": gone_uids}))
+            self.put(row.model_copy(update={"charged": charged, "gone": gone_uids}))
 
-    def restore_row(self, row: DisruptionBudgetRow) -> None:
-        self._put(row)
-        for uid in row.charged:
-            self._charged.setdefault(uid, {})[row.budget.namespace, row.budget.name] = None
-
-    def _put(self, row: DisruptionBudgetRow) -> None:
-        key = row.budget.namespace, row.budget.name
+    def put(self, row: DisruptionBudgetRow) -> None:
+        key = _get_key(row.state)
         before = self.rows.get(key)
-        self._named.setdefault(row.budget.namespace, {})[row.budget.name] = row
-        if before is None or before.budget is not row.budget:
-            self.version += 1
-            index = self._selectors.get(row.budget.namespace)
-            if index is None:
-                index = self._selectors[row.budget.namespace] = BudgetIndex(self._cache)
-            index.put(row.budget.name, row.budget.selector)
-        self.set(key, row)
-
-    def _remove(self, key: BudgetKey, row: DisruptionBudgetRow) -> None:
-        namespace, name = key
-        by_name = self._named[namespace]
-        del by_name[name]
-        self.version += 1
-        self._selectors[namespace].drop(name)
-        if not by_name:
-            del self._named[namespace], self._selectors[namespace]
+        if before is None or before.state is not row.state:
+            index = self._selectors.setdefault(row.state.namespace, BudgetIndex(self._cache))
+            index.put(row.state.name, row.state.selector)
         for uid in row.charged:
-            budgets = self._charged.get(uid, {})
-            budgets.pop(key, None)
-            if not budgets:
-                self._charged.pop(uid, None)
-        self.drop(key)
+            self._charged.setdefault(uid, {})[key] = None
+        super().put(row)
+
+    def drop(self, key: BudgetKey) -> DisruptionBudgetRow | None:
+        row = super().drop(key)
+        if row is not None:
+            index = self._selectors.get(row.state.namespace)
+            if index is not None:
+                index.drop(row.state.name)
+                if index.is_empty:
+                    del self._selectors[row.state.namespace]
+            for uid in row.charged:
+                del self._charged[uid][key]
+                if not self._charged[uid]:
+                    del self._charged[uid]
+        return row
 
 
 #: A label is selective if fewer budgets of its namespace require the label. This is also the limit for budgets
@@ -203,14 +168,12 @@ _VERSIONS = count()
 class _Group:
     """Budgets of a namespace that have the same selector."""
 
-    __slots__ = ("index_labels", "label_sets", "names", "selector", "unselective")
+    __slots__ = ("index_labels", "label_sets", "names", "selector")
 
     def __init__(self, selector: PodSelector) -> None:
         self.selector = selector
         self.label_sets = list(_list_label_sets(selector))
         self.names: dict[str, None] = {}
-        self.unselective = 0
-        """Number of names, or 0 if the selector is selective."""
         self.index_labels: tuple[_Label, ...] = ()
         """Labels under which the selector is indexed; empty if it is compared with every pod."""
 
@@ -225,12 +188,14 @@ class BudgetIndex:
         self._requiring: Counter[_Label] = Counter()
         """Number of budgets that require each label, for any order of the budgets."""
         self._groups_requiring: dict[_Label, dict[bytes, None]] = {}
-        self._unselective: Counter[_Label] = Counter()
-        """Number of unselective budgets that require each label."""
         self._unindexed: dict[bytes, None] = {}
         self._cache = CoveringCache(CACHED_BYTES_MAX, CACHED_MAX) if cache is None else cache
         self._version = next(_VERSIONS)
         """Version of the selectors. Cached answers of an older version are stale."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._keys
 
     def explain_refusal(self, name: str, selector: PodSelector | None) -> str | None:
         """Return why the selector of a budget is refused; None if it is accepted."""
@@ -243,7 +208,7 @@ class BudgetIndex:
         if label_sets:
             if self._is_selective(label_sets):
                 return None
-            count = min(max(self._unselective[label] for label in labels) for labels in label_sets)
+            count = min(max(map(self._count_unselective, labels)) for labels in label_sets)
         else:
             count = sum(len(self._groups[key].names) for key in self._unindexed)
         if count < UNSELECTIVE_BUDGETS_MAX:
@@ -258,26 +223,10 @@ class BudgetIndex:
             for labels in label_sets
         )
 
-    def _count(self, group: _Group, change: int) -> None:
-        """Count one more or one less budget of a group."""
-        affected = {id(group): group}
-        for label in _list_labels(group.label_sets):
-            self._requiring[label] += change
-            if self._requiring[label] == UNSELECTIVE_BUDGETS_MAX - (change < 0):
-                # The label begins or ceases to be selective.
-                for key in self._groups_requiring[label]:
-                    affected[id(self._groups[key])] = self._groups[key]
-            elif not self._requiring[label]:
-                del self._requiring[label]
-        for other in affected.values():
-            unselective = 0 if self._is_selective(other.label_sets) else len(other.names)
-            if unselective == other.unselective:
-                continue
-            for label in _list_labels(other.label_sets):
-                self._unselective[label] += unselective - other.unselective
-                if not self._unselective[label]:
-                    del self._unselective[label]
-            other.unselective = unselective
+    def _count_unselective(self, label: _Label) -> int:
+        """Return the number of budgets that require a label and no selective labels."""
+        groups = [self._groups[key] for key in self._groups_requiring.get(label, ())]
+        return sum(len(group.names) for group in groups if not self._is_selective(group.label_sets))
 
     def put(self, name: str, selector: PodSelector | None) -> None:
         """Set the selector of a budget."""
@@ -292,7 +241,7 @@ class BudgetIndex:
             group = self._groups[key] = _Group(selector)
             self._index(key, group)
         group.names[name] = None
-        self._count(group, 1)
+        self._requiring.update(_list_labels(group.label_sets))
         self._keys[name] = key
         self._version = next(_VERSIONS)
 
@@ -303,7 +252,10 @@ class BudgetIndex:
         self._version = next(_VERSIONS)
         group = self._groups[key]
         del group.names[name]
-        self._count(group, -1)
+        for label in _list_labels(group.label_sets):
+            self._requiring[label] -= 1
+            if not self._requiring[label]:
+                del self._requiring[label]
         if group.names:
             return
         del self._groups[key]

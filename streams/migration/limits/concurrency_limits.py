@@ -6,10 +6,9 @@ Source: docs/reference/upstream.md M3 to M5, M12, G10.
 """
 
 from schemas.messages.pods import Pod
-from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.limits.workloads import Replicas
-from streams.migration.registry import MigrationGroup, Registry, is_moving
+from streams.migration.registry import MigrationGroup, Registry
 from streams.pods.held_pod import is_overdue
 from streams.rebalance.candidates import Gate, Scope
 
@@ -30,13 +29,9 @@ class ConcurrencyLimits:
     def __init__(self, inventory: Inventory, registry: Registry) -> None:
         self.inventory = inventory
         self.registry = registry
-        self.owners = inventory.owners
-        self.set_policy(inventory.policy)
 
-    def set_policy(self, policy: Policy) -> None:
-        self.args = policy.migration
-        self._as_koordinator = policy.compat == "koordinator"
-        self._skipped = frozenset(policy.migration.skip_eviction_gates)
+    def _is_skipped(self, gate: str) -> bool:
+        return gate in self.inventory.policy.migration.skip_eviction_gates
 
     def check(
         self, pod: Pod, node: str, replicas: Replicas | None, *, include_waiting: bool
@@ -45,99 +40,73 @@ class ConcurrencyLimits:
 
         The pod's migration does not count. With `include_waiting`, migrations that wait for arbitration count.
         """
-        args, registry = self.args, self.registry
-        migration = registry.find_by_pod(pod.uid)
-        total = len(registry) if include_waiting else registry.moving
-        total -= migration is not None and (include_waiting or is_moving(migration))
-        own_migration_id = "" if migration is None else migration.migration_id
-        group = registry.get_node_group(node)
+        args, registry = self.inventory.policy.migration, self.registry
+        node_group = registry.get_node_group(node)
         namespace_group = registry.get_namespace_group(pod.namespace)
-        per_node = group.count_others(own_migration_id, include_waiting=include_waiting)
-        per_node -= self._count_overdue(group, include_waiting=include_waiting)
-        per_namespace = namespace_group.count_others(
-            own_migration_id, include_waiting=include_waiting
-        )
-        counts = (
-            ("MaxMigratingGlobally", args.max_migrating_globally, total, "in the cluster"),
-            ("MaxMigratingPerNode", args.max_migrating_per_node, per_node, f"from node {node}"),
-            ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
-             per_namespace, f"in namespace {pod.namespace}"),
+        limits: tuple[tuple[str, Scope, int | None, MigrationGroup, str], ...] = (
+            ("MaxMigratingGlobally", "round",
+             args.max_migrating_globally, registry.all, "in the cluster"),
+            ("MaxMigratingPerNode", "node",
+             args.max_migrating_per_node, node_group, f"from node {node}"),
+            ("MaxMigratingPerNamespace", "pod",
+             args.max_migrating_per_namespace, namespace_group, f"in namespace {pod.namespace}"),
         )  # fmt: skip
-        for name, limit, count, where in counts:
-            if limit and count >= limit and name not in self._skipped:
-                text = f"{count} migrations are under way {where}; {_convert_to_argument(name)} is {limit}"
-                return Gate(name, text, _SCOPES.get(name, "pod"))
+        for name, scope, most, group, where in limits:
+            count = group.count_others(pod.uid, include_waiting=include_waiting)
+            if not most or count < most or self._is_skipped(name):
+                continue
+            if scope == "node":
+                count -= self._count_overdue(group, include_waiting=include_waiting)
+            if count >= most:
+                text = f"{count} migrations are under way {where}; {name[0].lower()}{name[1:]} is {most}"
+                return Gate(name, text, scope)
         if replicas is None:
             return None
-        return self._check_workload(own_migration_id, replicas, include_waiting)
+        return self._check_workload(pod.uid, replicas, include_waiting)
 
     def _count_overdue(self, group: MigrationGroup, *, include_waiting: bool) -> int:
         # Pods that do not terminate must not keep their node hot.
-        limit = self.args.max_migrating_per_node
-        uids = group.select(include_waiting=include_waiting)
-        if self._as_koordinator or not limit or len(uids) < limit:
+        if self.inventory.policy.compat == "koordinator":
             return 0
-        pods = map(self.inventory.find_held, uids.values())
+        pods = map(self.inventory.find_held, group.select(include_waiting=include_waiting))
         now_ms = self.inventory.now_ms
         return sum(pod is not None and is_overdue(pod[1].pod, now_ms) for pod in pods)
 
-    def _check_workload(
-        self, own_migration_id: str, replicas: Replicas, include_waiting: bool
-    ) -> Gate | None:
+    def _check_workload(self, uid: str, replicas: Replicas, include_waiting: bool) -> Gate | None:
+        args = self.inventory.policy.migration
         group = self.registry.get_owner_group(replicas.owner)
-        count = group.count_others(own_migration_id, include_waiting=include_waiting)
-        most = resolve_limit(self.args.max_migrating_per_workload, replicas.count)
-        if count >= most and "MaxMigratingPerWorkload" not in self._skipped:
+        count = group.count_others(uid, include_waiting=include_waiting)
+        most = resolve_limit(args.max_migrating_per_workload, replicas.count)
+        if count >= most and not self._is_skipped("MaxMigratingPerWorkload"):
             text = f"{count} migrations of {replicas} are under way; {most} may be"
             return Gate("MaxMigratingPerWorkload", text)
-        if "MaxUnavailablePerWorkload" in self._skipped:
-            return None
-        most = resolve_limit(self.args.max_unavailable_per_workload, replicas.count)
-        if self._estimate_unavailable(replicas, count) < most:
-            return None
-        unavailable = self._count_unavailable(replicas, group, own_migration_id, include_waiting)
-        if unavailable >= most:
+        most = resolve_limit(args.max_unavailable_per_workload, replicas.count)
+        moving = group.select(include_waiting=include_waiting)
+        unavailable = self.count_unavailable(replicas, moving - {uid})
+        if unavailable >= most and not self._is_skipped("MaxUnavailablePerWorkload"):
             text = f"{unavailable} pods of {replicas} are unavailable; {most} may be"
             return Gate("MaxUnavailablePerWorkload", text)
         return None
 
-    def _estimate_unavailable(self, replicas: Replicas, moving: int) -> int:
-        """Return an upper bound: the number if no migrating pod is unready."""
-        count = len(self.owners.list_unready(replicas.owner)) + moving
-        if replicas.inferred:
-            return count
-        missing = replicas.count - len(self.owners.list_pods(replicas.owner))
-        return max(count, missing + count)
-
-    def _count_unavailable(
-        self,
-        replicas: Replicas,
-        group: MigrationGroup,
-        own_migration_id: str,
-        include_waiting: bool,
-    ) -> int:
-        """Count pods that are unready or migrating, or missing if the number of replicas is known."""
-        uids = group.select(include_waiting=include_waiting)
-        pods = self.owners.list_pods(replicas.owner)
-        unready = self.owners.list_unready(replicas.owner)
-        moving_ready = {
-            uid
-            for migration_id, uid in uids.items()
-            if migration_id != own_migration_id and uid not in unready
-        }
+    def count_unavailable(self, replicas: Replicas, moving: set[str]) -> int:
+        """Count pods that are unready or moving, or missing if the number of replicas is known."""
+        pods = self.inventory.owners.list_pods(replicas.owner)
+        unready = self.inventory.owners.list_unready(replicas.owner)
+        moving_ready = moving.difference(unready)
         count = len(unready) + len(moving_ready)
         if replicas.inferred:
             return count
-        existing = sum(uid in pods for uid in moving_ready)
-        return max(count, replicas.count - (len(pods) - len(unready) - existing))
+        staying = len(pods) - len(unready) - len(pods.keys() & moving_ready)
+        return max(count, replicas.count - staying)
 
     def check_workload_size(self, replicas: Replicas | None) -> Gate | None:
         """Return the gate of a workload that is too small for evictions; None if it is not."""
-        skipped = "ExpectedReplicas" in self._skipped or self.args.skip_check_expected_replicas
-        if replicas is None or skipped:
+        args = self.inventory.policy.migration
+        is_skipped = args.skip_check_expected_replicas or self._is_skipped("ExpectedReplicas")
+        if replicas is None or is_skipped:
             return None
-        migrating = resolve_limit(self.args.max_migrating_per_workload, replicas.count)
-        unavailable = resolve_limit(self.args.max_unavailable_per_workload, replicas.count)
+        migrating = resolve_limit(args.max_migrating_per_workload, replicas.count)
+        unavailable = resolve_limit(args.max_unavailable_per_workload, replicas.count)
         if replicas.count > 1 and replicas.count not in (migrating, unavailable):
             return None
         limits = ((migrating, "migrate"), (unavailable, "be unavailable"))
@@ -148,13 +117,3 @@ class ConcurrencyLimits:
             "skipCheckExpectedReplicas is false"
         )
         return Gate("ExpectedReplicas", text)
-
-
-_SCOPES: dict[str, Scope] = {
-    "MaxMigratingGlobally": "round",
-    "MaxMigratingPerNode": "node",
-}
-
-
-def _convert_to_argument(gate: str) -> str:
-    return gate[0].lower() + gate[1:]

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from schemas.messages.migrations import EvictionLimiterRow
 from schemas.messages.pods import Pod
-from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
+from schemas.policy.sections.migration import MigrationControllerArgs
 from streams.inventory.inventory import Inventory
 from streams.migration.limits.concurrency_limits import resolve_limit
 from streams.migration.limits.workloads import Replicas
-from streams.migration.registry import MigrationGroup, Registry
+from streams.migration.registry import MigrationGroup, Registry, count_others
 from streams.rebalance.candidates import Gate
 from streams.stage.tracked_rows import TrackedRows
 
@@ -112,12 +112,12 @@ class Limiters(TrackedRows[BucketKey, Bucket]):
 
     def __init__(self, cluster: str, inventory: Inventory, registry: Registry) -> None:
         super().__init__("eviction_limiters")
-        self.cluster, self.registry = cluster, registry
-        self.set_policy(inventory.policy)
+        self.cluster, self.inventory, self.registry = cluster, inventory, registry
+        self._qps = convert_per_second(self.args.evict_qps, self.args.evict_burst)
 
-    def set_policy(self, policy: Policy) -> None:
-        self.args = policy.migration
-        self._qps = convert_per_second(policy.migration.evict_qps, policy.migration.evict_burst)
+    @property
+    def args(self) -> MigrationControllerArgs:
+        return self.inventory.policy.migration
 
     # --- checks ---------------------------------------------------------------------------------
 
@@ -128,13 +128,8 @@ class Limiters(TrackedRows[BucketKey, Bucket]):
 
         With `include_waiting`, migrations without a command take tokens before the pod.
         """
-        row = self.registry.find_by_pod(pod.uid)
-        own_migration_id = "" if row is None else row.migration_id
         for key, rate, subject, migrations in self._list_limits(pod, replicas):
-            waiting = 0
-            if include_waiting:
-                uids = migrations.without_command
-                waiting = len(uids) - (own_migration_id in uids)
+            waiting = count_others(migrations.without_command, pod.uid) if include_waiting else 0
             bucket = self._get_bucket(key, rate, now_ms)
             if bucket.tokens > waiting:
                 continue

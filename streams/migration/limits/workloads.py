@@ -6,13 +6,14 @@ replaced. The texts of gates say where the number comes from.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from schemas.messages.migrations import WorkloadRow
 from schemas.messages.objects import WorkloadState
 from schemas.messages.pods import Pod
 from schemas.policy.durations import format_duration_ms
-from streams.inventory.pod_index import OwnedPods
-from streams.stage.tracked_rows import TrackedRows
+from streams.inventory.inventory import Inventory
+from streams.migration.limits.objects import ObjectRows
 
 #: Most workloads of a cluster.
 WORKLOADS_MAX = 200_000
@@ -66,46 +67,19 @@ class Replicas:
         )
 
 
-class Workloads(TrackedRows[str, WorkloadRow]):
+class Workloads(ObjectRows[str, WorkloadState, WorkloadRow]):
     """The workloads of a cluster, by uid."""
 
-    def __init__(self, cluster: str, owners: OwnedPods) -> None:
-        super().__init__("workloads", lambda row: row.workload.uid)
-        self.cluster = cluster
-        self.owners = owners
+    def __init__(self, cluster: str, inventory: Inventory) -> None:
+        super().__init__(cluster, "workloads", WorkloadRow, WORKLOADS_MAX, lambda state: state.uid)
+        self.inventory = inventory
 
-    def apply(self, state: WorkloadState, sequence: int, now_ms: int) -> str | None:
-        """Store or remove a workload; return why it is refused, else None."""
-        uid = state.uid
-        if state.removed:
-            self.drop(uid)
-            return None
-        before = self.rows.get(uid)
-        if before is None and len(self.rows) >= WORKLOADS_MAX:
-            return (
-                f"workload {state.name} exceeds the limit of {WORKLOADS_MAX} workloads per cluster"
-            )
+    def compute_fields(self, state: WorkloadState, before: WorkloadRow | None) -> dict[str, Any]:
         lowered_at_ms = None if before is None else before.lowered_at_ms
-        if before is not None and state.replicas < before.workload.replicas:
-            lowered_at_ms = None if state.owner_kind in _SHRINKING_KINDS else now_ms
-        self.put(
-            WorkloadRow(
-                cluster=self.cluster, workload=state, lowered_at_ms=lowered_at_ms, sequence=sequence
-            )
-        )
-        return None
-
-    def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """Remove workloads that a full list lacks, if the list has workloads or is `complete` in them."""
-        if not complete and not any(row.workload.list_id == list_id for row in self.rows.values()):
-            return
-        removed = [
-            uid
-            for uid, row in self.rows.items()
-            if row.workload.list_id != list_id and row.sequence < begin
-        ]
-        for uid in removed:
-            self.drop(uid)
+        if before is not None and state.replicas < before.state.replicas:
+            is_scaled = state.owner_kind not in _SHRINKING_KINDS
+            lowered_at_ms = self.inventory.now_ms if is_scaled else None
+        return {"lowered_at_ms": lowered_at_ms}
 
     def find_replicas(self, pod: Pod) -> Replicas | None:
         """Return the replicas of a pod's controller; None if it has no controller."""
@@ -116,11 +90,11 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         name = f"{owner.kind} {pod.namespace}/{owner.name or owner.uid}"
         if row is not None:
             return Replicas(
-                owner.uid, name, row.workload.replicas, inferred=False,
-                evictions_allowed=row.workload.evictions_allowed, lowered_at_ms=row.lowered_at_ms,
+                owner.uid, name, row.state.replicas, inferred=False,
+                evictions_allowed=row.state.evictions_allowed, lowered_at_ms=row.lowered_at_ms,
             )  # fmt: skip
         # It is not known how many failures an unreported Job allows.
         return Replicas(
-            owner.uid, name, len(self.owners.list_pods(owner.uid)), inferred=True,
+            owner.uid, name, len(self.inventory.owners.list_pods(owner.uid)), inferred=True,
             evictions_allowed=0 if owner.kind == "Job" else None,
         )  # fmt: skip

@@ -12,6 +12,7 @@ import orjson
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from schemas.base.message import AMOUNT_MAX
 from streams.stage.records import InputRecord
 from tests.streams.builders import (
     SECOND,
@@ -26,7 +27,7 @@ from tests.streams.world import Log
 NODES = ("n0", "n1")
 
 #: Amounts far beyond those of real nodes: sums must not overflow.
-_LARGE = (2**40, 2**62, 2**63 - 1)
+_LARGE = (2**40, AMOUNT_MAX)
 _RESOURCES = ("cpu", "cpu", "memory", "memory", "gpu", "disk")
 _CLASSES = ("", "koord-prod", "koord-batch")
 _SEEDS = st.integers(0, 2**16)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
-from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeUsage
-from streams.aggregate.collect_policies import CollectRules, PoolRules
+from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeCollectPolicy, NodeUsage
+from streams.aggregate.collect_policies import PoolRules
 
 Amounts = dict[str, int]
 
 
-def amounts(usage: Amounts, memory: MemoryReadings | None, policy: CollectRules) -> Amounts:
+def amounts(usage: Amounts, memory: MemoryReadings | None, policy: NodeCollectPolicy) -> Amounts:
     """Usage with the memory reading that the policy picks."""
     picked = getattr(memory, policy.memory_field) if memory else None
     return dict(usage) if picked is None else {**usage, "memory": picked}
@@ -32,7 +32,7 @@ class Point:
     """Name, uid, class, amounts; the namespace of a host application is empty."""
 
 
-def point(sample: NodeUsage, policy: CollectRules) -> Point:
+def point(sample: NodeUsage, policy: NodeCollectPolicy) -> Point:
     """The figures of one sample."""
     usage = amounts(sample.usage, sample.memory, policy)
     pods = [
@@ -89,7 +89,7 @@ class NaiveNode:
         points = [point for point in self.points if point.at_ms >= time_ms]
         return sorted(points, key=lambda point: point.at_ms)
 
-    def _metric(self, sample: NodeUsage, policy: CollectRules, newest_ms: int) -> NodeMetric:
+    def _metric(self, sample: NodeUsage, policy: NodeCollectPolicy, newest_ms: int) -> NodeMetric:
         recent = self._since(newest_ms - policy.average_ms)
         pods = list(_pods(recent))
         windows = {ms: self._since(newest_ms - ms) for ms in policy.durations_ms}
@@ -118,7 +118,7 @@ class NaiveNode:
         )
 
 
-def _memory_is(sample: NodeUsage, policy: CollectRules) -> MemoryDefinition | None:
+def _memory_is(sample: NodeUsage, policy: NodeCollectPolicy) -> MemoryDefinition | None:
     """The memory definition of the newest sample; earlier samples do not matter."""
     picked = getattr(sample.memory, policy.memory_field) if sample.memory else None
     with_cache = policy.memory_field == "usage_with_page_cache_bytes"

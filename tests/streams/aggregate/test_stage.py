@@ -10,7 +10,7 @@ from schemas.messages.dead_letters import restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import CollectPolicyRecord, NodeUsage
 from schemas.topics.codec import decode, encode
-from streams.aggregate.collect_policies import AggregateLimits, CollectRules, PoolRules
+from streams.aggregate.collect_policies import AggregateLimits, PoolRules
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.samples import SampleFigures
@@ -25,6 +25,7 @@ from tests.streams.builders import (
     QUICK_COLLECTING,
     SECOND,
     START_MS,
+    collect_policy,
     node_in,
     pod_usage,
     sample,
@@ -32,9 +33,8 @@ from tests.streams.builders import (
 from tests.streams.world import Log, SampleWorld, aggregate_stage, read_letter, read_metrics
 
 #: Rules under which nodes are not forgotten or reset; the oracle does neither.
-FAITHFUL = PoolRules(
-    QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
-)
+_SLOW = collect_policy(60, 90, (120,)).model_copy(update={"memory": "usageWithPageCache"})
+FAITHFUL = PoolRules(QUICK, {"slow": _SLOW})
 QUICK_HORIZON_MS = PoolRules(QUICK).horizon_ms
 SWEEP = AggregateLimits().sweep_records
 LONG_MEMORY = AggregateLimits(forget_after_ms=10**12)
@@ -359,7 +359,7 @@ def test_metrics_equal_those_of_the_plain_rules(data: st.DataObject) -> None:
     for record in records:
         message = decode("node-usage", record.value)
         if isinstance(message, CollectPolicyRecord):
-            before, collecting = collecting, PoolRules.from_policies(message.default, message.pools)
+            before, collecting = collecting, PoolRules(message.default, message.pools)
             for node in nodes.values():
                 node.change(before)
         if not isinstance(message, NodeUsage):

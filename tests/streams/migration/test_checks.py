@@ -7,7 +7,7 @@ import pytest
 from schemas.messages.pods import VolumeClaim
 from schemas.policy import read_policy
 from streams.migration.limits.concurrency_limits import resolve_limit
-from streams.migration.limits.named_objects import NamespaceRows, PriorityClasses
+from streams.migration.limits.objects import NamespaceRows, PriorityClasses
 from streams.migration.protections import Protections
 from streams.rebalance.candidates import Gate
 from tests.streams.builders import (

@@ -52,7 +52,7 @@ REPLICAS = Replicas("u9", "ReplicaSet shop/web", 9, inferred=False)
 BUDGET = describe_budget(
     DisruptionBudgetRow(
         cluster="blue",
-        budget=DisruptionBudget(
+        state=DisruptionBudget(
             cluster="blue", namespace="shop", name="web", current_healthy=8, desired_healthy=8,
             expected_pods=9,
         ),

@@ -22,7 +22,7 @@ def test_a_list_that_names_workloads_removes_those_that_it_lacks() -> None:
     assert lifecycle.budgets.build_row(("default", "web")) is None
     row = lifecycle.budgets.build_row(("default", "db"))
     assert row is not None
-    assert row.budget.disruptions_allowed == 3
+    assert row.state.disruptions_allowed == 3
 
 
 def test_charges_of_a_budget_stay_until_its_status_reflects_them() -> None:
@@ -52,6 +52,16 @@ def test_a_budget_that_is_gone_charges_nothing() -> None:
     budgets.apply(budget(1, removed=True), 2)
     budgets.discharge("a", gone=True)
     assert budgets.find_covering(replica("a")) == []
+
+
+def test_budgets_without_selectors_are_removed_one_by_one() -> None:
+    budgets = Budgets(CLUSTER)
+    for name in ("a", "b"):
+        unselected = budget(1, name).model_copy(update={"selector": None})
+        assert budgets.apply(unselected, 1) is None
+    for name in ("a", "b"):
+        assert budgets.apply(budget(1, name, removed=True), 2) is None
+    assert len(budgets) == 0
 
 
 def test_a_selector_matches_as_kubernetes_does() -> None:

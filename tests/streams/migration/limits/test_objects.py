@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.migration.limits import named_objects
+from streams.migration.limits import objects
 from tests.streams.builders import (
     migration_policy,
     namespace,
@@ -71,7 +71,7 @@ def test_a_full_list_with_entries_removes_the_others_and_an_empty_one_removes_no
 def test_beyond_the_limit_a_new_namespace_is_refused_and_known_ones_may_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(named_objects, "NAMESPACES_MAX", 1)
+    monkeypatch.setattr(objects, "NAMESPACES_MAX", 1)
     world = World(policy_record(""), namespace("one"))
     (refused,) = world.send_refused(namespace("two"))
     assert refused.category == "limit"
