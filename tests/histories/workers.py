@@ -191,7 +191,7 @@ class Worker(ABC):
         positions = self.stage.positions
         first, *gaps = split_at_gaps(batch, lambda topic, _: positions.get(topic, -1) + 1, {})
         require(not gaps, "the worker passes over a record", gaps)
-        return first.records
+        return first
 
 
 class ClusterWorker(Worker):

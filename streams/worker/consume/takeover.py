@@ -95,7 +95,7 @@ class Takeover:
             copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
             table.keep_only(owned | copies)
             standby |= copies - owned
-        self._metrics.set_standby_copies(partitions.stage, len(standby))
+        self._metrics.standby_copies.labels(partitions.stage).set(len(standby))
 
     async def on_recovered(self, app: Any, **_: Any) -> None:
         """Take over the owned partitions after Faust has recovered the tables."""

@@ -9,7 +9,8 @@ memory is not durable.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from connectors.kafka.producer import connect_producer
@@ -49,7 +50,6 @@ class Publisher:
         self._producer: Any = None
         self._starting = asyncio.Lock()
         self._partition_counts: dict[str, int] = {}
-        self._separate: list[Publisher] = []
         self.written_bytes: Counter[str] = Counter()
         """Bytes of keys and values by topic."""
 
@@ -58,19 +58,6 @@ class Publisher:
         async with self._starting:
             if self._producer is None:
                 self._producer = await self._connect()
-            for publisher in self._separate:
-                await publisher.start()
-
-    @property
-    def is_running(self) -> bool:
-        return self._producer is not None
-
-    def create_separate(self) -> "Publisher":
-        """Return a publisher that starts and stops with this one; they do not delay each other."""
-        other = Publisher(self._settings)
-        other.written_bytes = self.written_bytes
-        self._separate.append(other)
-        return other
 
     async def _connect(self) -> Any:
         options = {"linger_ms": 0, "max_batch_size": _BATCH_BYTES, **self._options}
@@ -78,8 +65,6 @@ class Publisher:
 
     async def stop(self) -> None:
         """Disconnect after pending writes."""
-        for publisher in self._separate:
-            await publisher.stop()
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()
@@ -96,12 +81,20 @@ class Publisher:
         )
 
     async def write_rows(
-        self, topic: str, partition: int, changes: Iterable[RowChange]
-    ) -> list[int]:
-        """Write row changes to a changelog in order; return and raise as `publish` does."""
-        return await self._deliver(
-            (topic, change.key.encode(), change.value, partition, None) for change in changes
+        self, partition: int, changes: Mapping[str, Collection[RowChange]]
+    ) -> dict[str, list[int]]:
+        """Write row changes to changelogs, each in order; return offsets and raise as `publish` does."""
+        offsets = iter(
+            await self._deliver(
+                (topic, change.key.encode(), change.value, partition, None)
+                for topic, topic_changes in changes.items()
+                for change in topic_changes
+            )
         )
+        return {
+            topic: list(islice(offsets, len(topic_changes)))
+            for topic, topic_changes in changes.items()
+        }
 
     async def append(self, topic: str, partition: int, values: Iterable[bytes]) -> int:
         """Write records with the partition as key, in order; return the offset of the last record."""
@@ -131,8 +124,6 @@ class Publisher:
             return_exceptions=True,
         )
         for (topic, partition), outcome in zip(by_partition, outcomes, strict=True):
-            if isinstance(outcome, AssertionError | asyncio.CancelledError):
-                raise outcome
             if outcome is not None:
                 raise NotAcknowledged(
                     f"{len(by_partition[topic, partition])} records to {topic}, partition {partition}, were "

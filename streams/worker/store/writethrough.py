@@ -92,7 +92,7 @@ class WriteThrough:
 
     async def _write(self, partition: int, records: Sequence[RowChange]) -> None:
         if records:
-            await self._publisher.write_rows(self._table.changelog, partition, records)
+            await self._publisher.write_rows(partition, {self._table.changelog: records})
             self._table.store(records)
 
 
