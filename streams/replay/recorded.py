@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from schemas.base.message import INT64_MAX
+from schemas.base.refusals import Refusal
 from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.stage import journal
 from streams.stage.records import InputRecord
@@ -112,8 +113,9 @@ class Recording:
         """
         for offset, value in self._entries:
             batch = self._reader.feed(offset, value)
-            self.foreign += len(self._reader.take_foreign())
-            if batch is not None:
+            if isinstance(batch, Refusal):
+                self.foreign += 1
+            elif batch is not None:
                 return RecordedBatch(batch, offset, tuple(self._read_inputs(batch, offset)))
         raise StopIteration
 

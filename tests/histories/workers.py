@@ -33,6 +33,7 @@ from streams.worker.consume.ticker import APPLIED_FIRST, LATE_S
 from tests.histories.failure import Failure, describe_exception, require
 from tests.histories.log import PARTITION, PARTITIONS, Log
 from tests.histories.outside import Faults
+from tests.streams.journaled import Tail, read_tail
 
 #: A record may be read so much earlier than an older record of another topic.
 SKEW_MS = 2_000
@@ -226,12 +227,12 @@ class ClusterWorker(Worker):
             key: row for key, row in self.rows.items() if is_of_cluster(key, PARTITION, cluster)
         }
 
-    def redo(self) -> journal.Tail:
+    def redo(self) -> Tail:
         """Bring the rows to the end of the journal."""
         first = self._written.offset + 1
         try:
             reader = journal.JournalReader(self._written, PARTITION)
-            tail = journal.read_tail(reader, enumerate(self.journal[first:], first))
+            tail = read_tail(reader, enumerate(self.journal[first:], first))
         except journal.JournalDamaged as damaged:
             raise Failure("the journal cannot be followed", str(damaged)) from damaged
         self.put_rows(RowChange(key, value) for key, value in tail.rows.items())

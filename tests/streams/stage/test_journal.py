@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.base.refusals import Refusal
 from schemas.messages.nodes import NodeState
 from schemas.topics.codec import encode
 from streams.stage import journal
-from streams.stage.journal import JournalDamaged, JournalPosition, JournalReader, read_tail
+from streams.stage.journal import JournalDamaged, JournalPosition, JournalReader
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
+from tests.streams.journaled import read_tail
 
 _texts = st.text(max_size=40)
 _values = st.one_of(st.none(), _texts.map(str.encode))
@@ -202,15 +204,14 @@ def test_foreign_records_are_skipped_anywhere(
     tail = read_tail(reader, enumerate(mixed))
     assert tail.outputs == [output for result in results for output in result.outputs]
     assert tail.position.sequence == len(results) - 1
-    assert len(reader.take_foreign()) == len(foreign) + before
-    assert reader.take_foreign() == []
+    assert len(tail.foreign) == len(foreign) + before
 
 
 def test_a_record_of_another_partition_is_foreign() -> None:
     reader = JournalReader(JournalPosition(), partition=0)
-    assert reader.feed(0, journal.encode_opening(1)) is None
-    (foreign,) = reader.take_foreign()
-    assert (foreign.offset, foreign.refusal.category) == (0, "misplaced")
+    foreign = reader.feed(0, journal.encode_opening(1))
+    assert isinstance(foreign, Refusal)
+    assert foreign.category == "misplaced"
     assert reader.position == JournalPosition(-1, -1, 0)
 
 
