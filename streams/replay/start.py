@@ -73,14 +73,10 @@ def choose_checkpoint(
             f"{missing}, and there is no usable checkpoint before {format_time(from_ms)}. A replay is possible from "
             f"{format_time(oldest.now_ms)} on: choose a later time, or no time"
         )
-    in_journal = [
-        candidate for candidate in finder.found if first_offset <= candidate.position.offset < end
-    ]
     raise NotReplayable(
-        f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
-        f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
-        f"{finder.incomplete_count} are incomplete; {finder.unreadable_count} records are unreadable. A replay is possible "
-        f"after a worker has written a checkpoint (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
+        f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: of {len(finder.found)} complete ones, "
+        "none has a position in the journal and all later inputs. A replay is possible after a worker has written a "
+        f"checkpoint (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
 
 

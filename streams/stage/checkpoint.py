@@ -159,14 +159,11 @@ class CheckpointFinder:
         """Offset of the first piece, and number of the next piece, of each incomplete checkpoint."""
         self.found: list[FoundCheckpoint] = []
         """Complete checkpoints, in the order of their last pieces."""
-        self.unreadable_count = 0
-        """Number of records that are not pieces."""
 
     def feed(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
         """Read the next record; return the checkpoint that it completes, or None."""
         piece_and_content = read_piece(self.partition, value)
         if piece_and_content is None:
-            self.unreadable_count += 1
             return None
         piece, _ = piece_and_content
         position = get_position(piece)
@@ -180,10 +177,6 @@ class CheckpointFinder:
             return None
         self.found.append(FoundCheckpoint(position, piece.now_ms, first_offset, offset))
         return self.found[-1]
-
-    @property
-    def incomplete_count(self) -> int:
-        return len(self._incomplete)
 
 
 def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, bytes] | None:

@@ -8,9 +8,8 @@ start, `check_ids` tells which partitions must be reset.
 If topics refuse writes, because too few replicas are in sync, this is reported as a problem: the worker
 is not ready and waits.
 
-aiokafka does not support topic ids, so this module uses librdkafka in a thread. With brokers without ids
-(Kafka before 2.8, the embedded broker), only `check_ends` can detect that a topic was created again: a
-partition ends too early.
+aiokafka does not support topic ids, so this module uses librdkafka in a thread. The embedded broker has no ids,
+so only `check_ends` can detect that a topic was created again: a partition ends too early.
 """
 
 import asyncio
@@ -32,8 +31,6 @@ logger = logging.getLogger(__name__)
 CHECK_INTERVAL_S = 5.0
 #: Timeout of a request, in seconds.
 ANSWER_S = 5.0
-#: The id returned by a broker without topic ids.
-_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class TopicChanged(RuntimeError):
@@ -52,10 +49,8 @@ class TopicFacts:
     partitions: int
     topic_id: str = ""
     """The id as Kafka's tools print it; empty: unknown."""
-    in_sync: int = 0
-    """Smallest number of replicas in sync among partitions with missing replicas."""
-    lacks_replicas: bool = False
-    """Whether any partition has replicas that are not in sync."""
+    in_sync: int | None = None
+    """Smallest number of replicas in sync among partitions with missing replicas; None: there are none."""
 
 
 class TopicWatch:
@@ -109,11 +104,16 @@ class TopicWatch:
         try:
             topics = await asyncio.to_thread(self._read_topics)
             if in_sync:
-                needed = await asyncio.to_thread(self._read_required_replicas, topics)
+                present = {
+                    name: facts.in_sync
+                    for name, facts in topics.items()
+                    if facts.in_sync is not None
+                }
+                needed = await asyncio.to_thread(self._read_required_replicas, present)
                 self._refusing = {
-                    name: (topics[name].in_sync, count)
+                    name: (present[name], count)
                     for name, count in needed.items()
-                    if topics[name].in_sync < count
+                    if present[name] < count
                 }
         except Exception as error:
             # `Brokers` reports that brokers do not answer.
@@ -179,26 +179,21 @@ class TopicWatch:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
                 continue
-            topic_id = str(topic.topic_id)
-            missing = [
-                partition
+            in_sync = [
+                len(partition.isr)
                 for partition in topic.partitions
                 if len(partition.isr) < len(partition.replicas)
             ]
             topics[name] = TopicFacts(
-                len(topic.partitions),
-                "" if topic_id == _NO_ID else topic_id,
-                in_sync=min((len(partition.isr) for partition in missing), default=0),
-                lacks_replicas=bool(missing),
+                len(topic.partitions), str(topic.topic_id), min(in_sync, default=None)
             )
         return topics
 
-    def _read_required_replicas(self, topics: Mapping[str, TopicFacts]) -> dict[str, int]:
-        """Return the required number of replicas in sync, if known, of topics with missing replicas."""
+    def _read_required_replicas(self, names: Collection[str]) -> dict[str, int]:
+        """Return the required number of replicas in sync of topics, if known."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        names = [name for name, facts in topics.items() if facts.lacks_replicas]
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         needed = {}
         answers = (

@@ -114,12 +114,12 @@ def test_a_checkpoint_with_a_damaged_piece_is_ignored(data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"schema_version":2}'])
-def test_foreign_records_are_skipped_and_counted(value: bytes | None) -> None:
+def test_foreign_records_are_skipped(value: bytes | None) -> None:
     finder = CheckpointFinder(2)
     values = _cut()
     for offset, record in enumerate([values[0], value, *values[1:]]):
         finder.feed(offset, record)
-    assert (finder.unreadable_count, len(finder.found)) == (1, 1)
+    assert len(finder.found) == 1
 
 
 def test_interleaved_pieces_of_two_writers_are_distinguished() -> None:
