@@ -93,7 +93,7 @@ class Recording:
         """
         start = start or StartPosition()
         self._partition = partition
-        self._entries = iter(entries)
+        self._entries = entries
         self._inputs = inputs
         self._reader = journal.JournalReader(start.position, partition)
         self._next_offsets = dict(start.next_offsets)
@@ -101,10 +101,7 @@ class Recording:
         """Number of skipped records that do not belong to the journal."""
 
     def __iter__(self) -> Iterator[RecordedBatch]:
-        return self
-
-    def __next__(self) -> RecordedBatch:
-        """Return the next batch.
+        """Yield the batches.
 
         Raises:
             JournalDamaged: the journal cannot be read, or batches are missing.
@@ -116,8 +113,7 @@ class Recording:
             if isinstance(batch, Refusal):
                 self.foreign += 1
             elif batch is not None:
-                return RecordedBatch(batch, offset, tuple(self._read_inputs(batch, offset)))
-        raise StopIteration
+                yield RecordedBatch(batch, offset, tuple(self._read_inputs(batch, offset)))
 
     def _read_inputs(self, batch: journal.JournalBatch, offset: int) -> Iterator[InputRecord]:
         for run in batch.inputs:

@@ -53,10 +53,7 @@ class Changes:
                 yield RowChange(key if uid is None else f"{key}/{uid}", value)
 
     def pack_rows(self, read: Callable[[str], bytes | None]) -> Iterator[RowChange]:
-        """Yield the changed rows, packed.
-
-        Args:
-            read: returns the present row of the table, or None.
+        """Yield the changed rows, packed; `read` returns the present row of the table.
 
         Raises:
             DamagedTable: a packed row of the table cannot be read.
@@ -94,28 +91,28 @@ def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         if kind_of_key(key) != PACKED:
             unpacked[key] = value
             continue
-        try:
-            for item in orjson.loads(value)[_ITEMS]:
-                uid = item["pod"]["uid"]
-                unpacked[f"{key}/{uid}"] = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
-        except (ValueError, TypeError, KeyError) as error:
-            raise DamagedTable(key, f"cannot be read: {error!r}") from error
+        for uid, item in _read_items(key, value).items():
+            unpacked[f"{key}/{uid}"] = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
     return unpacked
+
+
+def _read_items(key: str, row: bytes) -> dict[str, Any]:
+    """Return the items of a packed row by uid."""
+    try:
+        return {item["pod"]["uid"]: item for item in orjson.loads(row)[_ITEMS]}
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedTable(key, f"cannot be read: {error!r}") from error
 
 
 def _pack_row(key: str, row: bytes | None, changes: Mapping[str, bytes | None]) -> bytes | None:
     """Apply changes of items to a packed row; return None if no item is left."""
-    entries: list[tuple[int, Any]] = []
-    if row is not None:
-        try:
-            for item in orjson.loads(decompress(row))[_ITEMS]:
-                if item["pod"]["uid"] not in changes:
-                    entries.append((item["arrival"], item))
-        except (ValueError, TypeError, KeyError) as error:
-            raise DamagedTable(key, f"cannot be read: {error!r}") from error
-    for value in changes.values():
-        if value is not None:
-            entries.append((orjson.loads(value)["arrival"], orjson.Fragment(value)))
+    old_items = {} if row is None else _read_items(key, decompress(row))
+    entries = [(item["arrival"], item) for uid, item in old_items.items() if uid not in changes]
+    entries += [
+        (orjson.loads(value)["arrival"], orjson.Fragment(value))
+        for value in changes.values()
+        if value is not None
+    ]
     if not entries:
         return None
     _, cluster, _, node = parse_row_key(key)

@@ -68,19 +68,11 @@ class StageRunner:
         """Connect the parts with an app that has not started yet.
 
         Args:
-            app: Faust's app.
             name: aggregate or cluster.
             topics: input topics.
-            tables: tables of the stage.
-            publisher: writes outputs.
-            durability: makes results durable.
-            settings: settings of the connection to Kafka.
             build: builds the stage of a partition from its rows.
-            limits: limits of batches.
-            metrics: counters of the worker.
             patient: topics whose records need no quick answer.
             ticks: settings of ticks; None: another program writes the time.
-            checkpointer: writes checkpoints in the background.
         """
         self._app = app
         self._tables = tables

@@ -46,15 +46,10 @@ def split_at_gaps(
     next_offset: Callable[[str, int], int],
     empty: EmptyOffsets,
 ) -> list[list[InputRecord]]:
-    """Split records where records are missing, and drop records that were applied before.
+    """Split records of one partition where records are missing, and drop records that were applied before.
 
-    Args:
-        records: records of one partition of several topics.
-        next_offset: returns the next offset to apply of a topic and partition.
-        empty: offsets without a record.
-
-    Returns:
-        Runs of consecutive records. Records are missing before each run except the first, which may be empty.
+    `next_offset` returns the next offset to apply of a topic and partition. Records are missing before each
+    returned run except the first, which may be empty.
     """
     next_offsets: dict[str, int] = {}
     runs: list[list[InputRecord]] = [[]]

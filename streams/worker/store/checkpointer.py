@@ -90,11 +90,8 @@ class Checkpointer:
     ) -> None:
         """Start a checkpoint if one is due.
 
-        Args:
-            partition: number of the partition.
-            position: the journal position that the local tables reflect at this moment.
-            clock: the row of kind `partitions`.
-            copy_tables: returns copies of the tables.
+        `position` is the journal position that the local tables reflect at this moment; `clock` is the row of
+        kind `partitions`.
         """
         now_ms = _read_now_ms(clock)
         interval = self._find_interval(now_ms)

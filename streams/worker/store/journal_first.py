@@ -51,11 +51,6 @@ class JournalFirst:
         The brokers refuse rows of former owners after this call. Rows that a former owner wrote after
         `rows` were read are in the journal as well, so they are written again.
 
-        Args:
-            partition: number of the partition.
-            rows: rows of the partition in the tables.
-            topic_ids: known ids of topics.
-
         Raises:
             DamagedTable: the row with the journal position cannot be read.
             JournalDamaged: the journal cannot be read.

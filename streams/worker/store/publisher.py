@@ -9,7 +9,7 @@ memory is not durable.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -106,62 +106,56 @@ class Publisher:
         return last_offset
 
     async def _deliver(self, records: Iterable[_Record]) -> list[int]:
-        by_partition: dict[tuple[str, int], list[tuple[int, _Record]]] = defaultdict(list)
+        by_partition: dict[tuple[str, int], list[_Record]] = defaultdict(list)
+        numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
         count = 0
         for record in records:
             topic, key, value, partition, _ = record
             self.written_bytes[topic] += len(key) + len(value or b"")
             if partition is None:
                 partition = partition_for(key, await self._count_partitions(topic))
-            by_partition[topic, partition].append((count, record))
+            by_partition[topic, partition].append(record)
+            numbers[topic, partition].append(count)
             count += 1
-        offsets = [-1] * count
-        outcomes = await asyncio.gather(
-            *(
-                self._send(topic_partition, numbered, offsets)
-                for topic_partition, numbered in by_partition.items()
-            ),
+        answers = await asyncio.gather(
+            *(self._send(*target, of_partition) for target, of_partition in by_partition.items()),
             return_exceptions=True,
         )
-        for (topic, partition), outcome in zip(by_partition, outcomes, strict=True):
-            if outcome is not None:
+        offsets = [-1] * count
+        for (topic, partition), answer in zip(by_partition, answers, strict=True):
+            if isinstance(answer, BaseException):
                 raise NotAcknowledged(
                     f"{len(by_partition[topic, partition])} records to {topic}, partition {partition}, were "
-                    f"not all acknowledged: {type(outcome).__name__}: {outcome}"
-                ) from outcome
+                    f"not all acknowledged: {type(answer).__name__}: {answer}"
+                ) from answer
+            for number, offset in zip(numbers[topic, partition], answer, strict=True):
+                offsets[number] = offset
         return offsets
 
-    async def _send(
-        self,
-        topic_partition: tuple[str, int],
-        numbered: list[tuple[int, _Record]],
-        offsets: list[int],
-    ) -> None:
-        """Send the records of one partition in as few batches as possible; set their offsets."""
-        topic, partition = topic_partition
-        sent: list[tuple[list[int], Any]] = []
-        remaining = iter(numbered)
-        next_record = next(remaining, None)
+    async def _send(self, topic: str, partition: int, records: Sequence[_Record]) -> list[int]:
+        """Send the records of one partition in as few batches as possible; return their offsets."""
+        sent: list[tuple[int, Any]] = []
+        position = 0
         try:
-            while next_record is not None:
-                builder = self._producer.create_batch()
-                numbers = []
-                while next_record is not None:
-                    number, (_, key, value, _, timestamp_ms) = next_record
-                    if builder.append(key=key, value=value, timestamp=timestamp_ms) is None:
+            while position < len(records):
+                first, batch = position, self._producer.create_batch()
+                while position < len(records):
+                    _, key, value, _, timestamp_ms = records[position]
+                    if batch.append(key=key, value=value, timestamp=timestamp_ms) is None:
                         break
-                    numbers.append(number)
-                    next_record = next(remaining, None)
-                sent.append((numbers, await self._send_batch(builder, topic, partition)))
+                    position += 1
+                future = await self._send_batch(batch, topic, partition)
+                sent.append((position - first, future))
         finally:
             # Wait for the sent batches, even if a later batch was not accepted.
             answers = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
-        for (numbers, _), answer in zip(sent, answers, strict=True):
+        offsets: list[int] = []
+        for (count, _), answer in zip(sent, answers, strict=True):
             if isinstance(answer, BaseException):
                 raise answer
-            if answer.offset >= 0:
-                for index, number in enumerate(numbers):
-                    offsets[number] = answer.offset + index
+            unknown = answer.offset < 0
+            offsets += [-1] * count if unknown else range(answer.offset, answer.offset + count)
+        return offsets
 
     async def _send_batch(self, batch: Any, topic: str, partition: int) -> Any:
         """Pass a batch to the producer, and return its future; wait while no broker answers."""
