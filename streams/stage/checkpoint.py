@@ -154,7 +154,7 @@ class CheckpointFinder:
     """Finds the checkpoints of a partition with all their pieces."""
 
     def __init__(self, partition: int) -> None:
-        self.partition = partition
+        self._partition = partition
         self._incomplete: dict[JournalPosition, tuple[int, int]] = {}
         """Offset of the first piece, and number of the next piece, of each incomplete checkpoint."""
         self.found: list[FoundCheckpoint] = []
@@ -162,7 +162,7 @@ class CheckpointFinder:
 
     def feed(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
         """Read the next record; return the checkpoint that it completes, or None."""
-        piece_and_content = read_piece(self.partition, value)
+        piece_and_content = read_piece(self._partition, value)
         if piece_and_content is None:
             return None
         piece, _ = piece_and_content

@@ -9,7 +9,6 @@
 - An unreadable record with the head of a journal record is an error.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,8 +26,6 @@ TOPIC = "journal"
 #: Most bytes of content in one record.
 PART_BYTES = PIECE_BYTES_MAX
 
-#: Most offsets of foreign records in an error.
-_NAMED_MAX = 5
 #: Fields in the head of every journal record, also of newer versions.
 _HEAD_FIELDS = frozenset(("schema_version", "partition", "epoch", "sequence"))
 
@@ -187,7 +184,6 @@ class JournalReader:
         """Start after `position`."""
         self.position = position
         """Position after the records that were read."""
-        self._skipped: deque[int] = deque(maxlen=_NAMED_MAX)
         self._partition = partition
         self._parts: list[Record] = []
 
@@ -200,7 +196,6 @@ class JournalReader:
         record_and_content = self._read(offset, value)
         self.position = replace(self.position, offset=offset)
         if isinstance(record_and_content, Refusal):
-            self._skipped.append(offset)
             return record_and_content
         record, content = record_and_content
         if record.opens:
@@ -244,14 +239,13 @@ class JournalReader:
         if [part.part for part, _ in parts] != list(range(head.parts)):
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} ends batch {sequence}, but parts of this batch are missing"
-                f"{self._name_skipped()}",
+                f"journal offset {offset} ends batch {sequence}, but parts of this batch are missing",
             )
         if sequence != self.position.sequence + 1:
             raise JournalDamaged(
                 self._partition,
                 f"journal offset {offset} has batch {sequence}; expected "
-                f"{self.position.sequence + 1}: the batches in between are missing{self._name_skipped()}",
+                f"{self.position.sequence + 1}: the batches in between are missing",
             )
         self.position = replace(self.position, sequence=sequence)
         try:
@@ -261,7 +255,3 @@ class JournalReader:
                 self._partition,
                 f"the content of batch {sequence}, which ends at journal offset {offset}, cannot be read: {error}",
             ) from error
-
-    def _name_skipped(self) -> str:
-        offsets = ", ".join(map(str, self._skipped))
-        return f"; records at {offsets} were skipped as foreign" if offsets else ""

@@ -124,29 +124,22 @@ class Observer:
 
     async def run(self) -> None:
         """Take snapshots until cancelled."""
-        snapshots = asyncio.create_task(self._take_snapshots())
+        due_at_s = 0.0
         try:
             while True:
                 self._health.beat()
+                if time.monotonic() >= due_at_s or self._health.find_uncounted():
+                    due_at_s = time.monotonic() + CHECK_INTERVAL_S
+                    try:
+                        await self.take_snapshot()
+                    except Exception:
+                        logger.exception("the stages could not be observed")
                 await asyncio.sleep(BEAT_S)
         finally:
-            snapshots.cancel()
-            await asyncio.gather(snapshots, return_exceptions=True)
             await self.stop()
 
     async def stop(self) -> None:
         await self._brokers.leave()
-
-    async def _take_snapshots(self) -> None:
-        while True:
-            try:
-                await self.take_snapshot()
-            except Exception:
-                logger.exception("the stages could not be observed")
-            due_s = time.monotonic() + CHECK_INTERVAL_S
-            await asyncio.sleep(BEAT_S)
-            while time.monotonic() < due_s and not self._health.find_uncounted():
-                await asyncio.sleep(BEAT_S)
 
     async def take_snapshot(self) -> None:
         inputs = [

@@ -213,16 +213,7 @@ class TopicWatch:
 
 
 def check_ids(stored: Mapping[str, str], present: Mapping[str, str], partitions: int) -> None:
-    """Compare stored ids of topics with the present ids.
-
-    Args:
-        stored: known ids by topic in a partition's rows.
-        present: known ids by topic.
-        partitions: number of partitions.
-
-    Raises:
-        TopicChanged: the id of a topic has changed.
-    """
+    """Compare the ids of topics in a partition's rows with the present ids. Raises TopicChanged."""
     for name, topic_id in sorted(stored.items()):
         if present.get(name, topic_id) != topic_id:
             all_partitions = " ".join(map(str, range(partitions)))
@@ -233,14 +224,10 @@ def check_ids(stored: Mapping[str, str], present: Mapping[str, str], partitions:
 
 
 def check_ends(positions: Mapping[Any, int], ends: Mapping[Any, int | None]) -> None:
-    """Check that no input ends before its applied offset.
+    """Check that no input ends before its applied offset. Raises TopicChanged.
 
-    Args:
-        positions: last applied offset, by topic and partition; -1: none.
-        ends: next offset, read after the positions; None: the partition is empty.
-
-    Raises:
-        TopicChanged: an input ends before its applied offset.
+    `positions` has the last applied offsets by topic and partition (-1: none), `ends` the next offsets, read after
+    the positions (None: the partition is empty).
     """
     for (topic, partition), position in positions.items():
         end = ends.get((topic, partition)) or 0

@@ -238,7 +238,7 @@ def test_a_missing_batch_next_to_a_foreign_record_is_an_error() -> None:
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     log.values[2] = b"garbage"
-    with pytest.raises(JournalDamaged, match=r"the batches in between are missing; records at 2"):
+    with pytest.raises(JournalDamaged, match="the batches in between are missing"):
         read_tail(JournalReader(JournalPosition(), 0), log.after(JournalPosition()))
 
 
