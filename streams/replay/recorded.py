@@ -86,7 +86,6 @@ class Recording:
         """Read the batches after `start`, or all batches.
 
         Args:
-            partition: number of the partition.
             entries: offset and value of the journal's records after `start.position`, in order.
             inputs: records of the input topics from `start.next_offsets` on.
             start: a checkpoint.

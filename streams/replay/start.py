@@ -146,21 +146,13 @@ def _read_usable(
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
     if not values or not matches_position(candidate.position, values[0]):
         return None
-    complete = _read_checkpoint(stored, partition, candidate)
-    return complete if complete is not None and _has_inputs(stored, complete) else None
-
-
-def _read_checkpoint(
-    stored: StoredTopics, partition: int, candidate: FoundCheckpoint
-) -> Checkpoint | None:
-    """Return the checkpoint, or None if pieces were deleted meanwhile."""
     decoder = CheckpointDecoder(candidate.position)
     for _, value in stored.read(checkpoint.TOPIC, candidate.first_offset, candidate.last_offset):
         piece = read_piece(partition, value)
         complete = None if piece is None else decoder.feed(*piece)
         if complete is not None:
-            return complete
-    return None
+            return complete if _has_inputs(stored, complete) else None
+    return None  # the content is damaged, or pieces were deleted meanwhile
 
 
 def _has_inputs(stored: StoredTopics, complete: Checkpoint) -> bool:

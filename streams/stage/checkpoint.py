@@ -34,16 +34,13 @@ Row = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """A checkpoint in topic `checkpoints` with all its pieces."""
+    """A checkpoint in topic `checkpoints` with all its pieces, from `first_offset` to `last_offset`."""
 
     position: JournalPosition
-    """The journal position that its rows reflect."""
     now_ms: int | None
-    """Log time; None: before the first clock tick."""
+    """As in `Checkpoint`."""
     first_offset: int
-    """Offset of the first piece."""
     last_offset: int
-    """Offset of the last piece."""
 
 
 @dataclass(frozen=True, slots=True)

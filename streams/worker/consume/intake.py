@@ -160,16 +160,8 @@ class Intake:
     ) -> bool:
         """Read the records of a topic up to `end` (exclusive), and apply them before other records.
 
-        Args:
-            topic: an input topic.
-            partition: number of the partition.
-            end: the offset after the last record to apply.
-            until_s: give up at this time of the monotonic clock.
-            generation: the generation in which the worker owned the partition.
-            undelivered: whether Faust has failed to deliver the records, for metrics and the log.
-
-        Returns:
-            Whether all records were applied. False after `until_s` or after a rebalance.
+        Returns whether all records were applied: False after `until_s` of the monotonic clock, or if the generation
+        has ended. `undelivered` means that Faust has failed to deliver the records, for metrics and the log.
         """
         if not self.partitions.is_current(generation):
             return False  # another worker may own the partition

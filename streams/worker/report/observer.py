@@ -54,14 +54,11 @@ class Gauges(Collector):
     def __init__(self, *, wall_clock: bool = True) -> None:
         """With `wall_clock`, workers write log time, and its lag is reported."""
         self._wall_clock = wall_clock
-        self._snapshot = Snapshot()
-
-    def set_snapshot(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self.snapshot = Snapshot()
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics, also those without samples."""
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         yield GaugeMetricFamily(
             "loadstream_broker_up",
             "1 if a broker answered the last check.",
@@ -162,22 +159,20 @@ class Observer:
             for (stage, _, _), records in lags.items():
                 by_stage[stage] += records
             self._health.set_lags(by_stage, counted)
-        self._gauges.set_snapshot(
-            Snapshot(
-                at_ms=time.time_ns() // 1_000_000,
-                lags=lags,
-                figures={
-                    (owned.stage, partition): stage.figures()
-                    for owned, _ in self._stages
-                    for partition, stage in owned.stages.items()
-                },
-                written_bytes={
-                    (owned.stage, topic): count
-                    for owned, publisher in self._stages
-                    for topic, count in publisher.written_bytes.items()
-                },
-                broker_up=spans is not None,
-            )
+        self._gauges.snapshot = Snapshot(
+            at_ms=time.time_ns() // 1_000_000,
+            lags=lags,
+            figures={
+                (owned.stage, partition): stage.figures()
+                for owned, _ in self._stages
+                for partition, stage in owned.stages.items()
+            },
+            written_bytes={
+                (owned.stage, topic): count
+                for owned, publisher in self._stages
+                for topic, count in publisher.written_bytes.items()
+            },
+            broker_up=spans is not None,
         )
 
 

@@ -55,10 +55,6 @@ class _Claim:
     newest_offsets: dict[str, int | None]
     """Last written offset by topic; None: unknown."""
 
-    @property
-    def is_old(self) -> bool:
-        return time.monotonic() - self.made_at_s > CLAIM_S
-
 
 class FencedPublisher(Publisher):
     """Writes outputs as `Publisher` does, and rows with the producers of claimed partitions."""
@@ -113,7 +109,7 @@ class FencedPublisher(Publisher):
         claim = self._claims.get(partition)
         if claim is None:
             raise _build_ownership_error(partition)
-        if claim.is_old:
+        if time.monotonic() - claim.made_at_s > CLAIM_S:
             claim = await self._renew(claim, partition)
         return await self._write(claim, partition, changes)
 

@@ -54,11 +54,6 @@ class OwnedPartition:
     unwritten: Changes
     writing: Changes = field(default_factory=Changes)
 
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether the journal has proved the ownership recently."""
-        return time.monotonic() - self.owned_at_s <= OWNED_S
-
 
 class RowWriter:
     """Writes changed rows to changelogs and local tables."""
@@ -151,7 +146,12 @@ class RowWriter:
         # No other task has run since the last write, so the local rows reflect `position`.
         if written and self._checkpoints is not None and self._may_write(owned):
             clock = self._read_row(row_key(owned.number, "", PARTITION))
-            self._checkpoints.start_if_due(owned.number, position, clock, self._copy_tables)
+            self._checkpoints.start_if_due(
+                owned.number,
+                position,
+                clock,
+                lambda: [table.copy_rows() for table in self._tables.values()],
+            )
 
     async def _write_pieces(
         self, owned: OwnedPartition, changes: Changes, position: JournalPosition
@@ -187,8 +187,9 @@ class RowWriter:
         return True
 
     def _may_write(self, owned: OwnedPartition) -> bool:
-        """Tell whether the worker has owned the partition since this takeover."""
-        return self.partitions.get(owned.number) is owned and owned.is_confirmed
+        """Tell whether the worker has owned the partition since this takeover, as the journal proved recently."""
+        is_recent = time.monotonic() - owned.owned_at_s <= OWNED_S
+        return is_recent and self.partitions.get(owned.number) is owned
 
     async def _write_piece(self, partition: int, piece: Collection[RowChange]) -> None:
         by_table: dict[str, list[RowChange]] = defaultdict(list)
@@ -204,6 +205,3 @@ class RowWriter:
 
     def _read_row(self, key: str) -> bytes | None:
         return self._tables[table_of_key(key)].read_row(key)
-
-    def _copy_tables(self) -> list[dict[bytes, bytes]]:
-        return [table.copy_rows() for table in self._tables.values()]

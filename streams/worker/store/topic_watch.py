@@ -78,7 +78,7 @@ class TopicWatch:
     async def run(self, partitions: Partitions) -> None:
         """Check every `CHECK_INTERVAL_S` until cancelled, and report problems. Raises TopicChanged."""
         while True:
-            if await self.check_once(in_sync=True):
+            if await self.check_once():
                 partitions.problems.report("topics", self._find_problems())
             if self._refusing:
                 partitions.writes_refused_at_s = time.monotonic()
@@ -96,25 +96,19 @@ class TopicWatch:
             "The worker waits for the other replicas"
         }
 
-    async def check_once(self, *, in_sync: bool = False) -> bool:
-        """Check once; return False if no broker answered in time. Raises TopicChanged.
-
-        With `in_sync`, replicas are checked as well, which takes longer.
-        """
+    async def check_once(self) -> bool:
+        """Check once; return False if no broker answered in time. Raises TopicChanged."""
         try:
             topics = await asyncio.to_thread(self._read_topics)
-            if in_sync:
-                present = {
-                    name: facts.in_sync
-                    for name, facts in topics.items()
-                    if facts.in_sync is not None
-                }
-                needed = await asyncio.to_thread(self._read_required_replicas, present)
-                self._refusing = {
-                    name: (present[name], count)
-                    for name, count in needed.items()
-                    if present[name] < count
-                }
+            present = {
+                name: facts.in_sync for name, facts in topics.items() if facts.in_sync is not None
+            }
+            needed = await asyncio.to_thread(self._read_required_replicas, present)
+            self._refusing = {
+                name: (present[name], count)
+                for name, count in needed.items()
+                if present[name] < count
+            }
         except Exception as error:
             # `Brokers` reports that brokers do not answer.
             logger.debug("the brokers do not list the topics: %s", error)

@@ -55,18 +55,6 @@ async def test_an_old_claim_is_renewed_once_for_all_tables(
         assert await _keys(broker, topic, 3) == ["0//claim/", "0//claim/", "0/c/t/n0"]
 
 
-async def test_an_old_claim_is_not_renewed_after_the_claim_of_another_worker(
-    broker: RunningBroker, publisher: FencedPublisher
-) -> None:
-    other = FencedPublisher(broker.settings)
-    await other.start()
-    await other.claim(_TOPICS, _PARTITION)
-    await other.stop()
-    publisher._claims[_PARTITION].made_at_s -= 2 * fence.CLAIM_S
-    with pytest.raises(LostOwnership):
-        await _write(publisher)
-
-
 async def test_a_partition_that_is_released_while_its_claim_is_made_again_stays_released(
     publisher: FencedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
