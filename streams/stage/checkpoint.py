@@ -148,7 +148,7 @@ def _read_rows(content: bytes) -> Iterator[Row]:
 
 
 class CheckpointFinder:
-    """Finds the checkpoints of a partition with all their pieces."""
+    """Finds the checkpoints of a partition that have all pieces; `CheckpointDecoder` checks the content."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition

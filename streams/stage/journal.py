@@ -188,7 +188,7 @@ class JournalReader:
         self._parts: list[Record] = []
 
     def feed(self, offset: int, value: bytes | None) -> JournalBatch | Refusal | None:
-        """Read the next record; return the batch that it completes, or why it is foreign, or None.
+        """Read the next record; return the batch that it completes, a refusal if it is foreign, or None.
 
         Raises:
             JournalDamaged: the record cannot be read, or an earlier batch is missing.
@@ -215,7 +215,7 @@ class JournalReader:
         return None
 
     def _read(self, offset: int, value: bytes | None) -> Record | Refusal:
-        """Return the record, or why it is foreign."""
+        """Return the record, or a refusal if it is foreign."""
         record = read_record(value)
         if isinstance(record, Refusal):
             if _has_journal_head(value):

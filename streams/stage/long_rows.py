@@ -70,7 +70,9 @@ def list_chunk_keys(key: str, value: bytes | None) -> Sequence[str]:
 
 
 def join_chunks(key: str, value: bytes, read: Callable[[bytes], bytes | None]) -> bytes:
-    """Return the complete row of a row or the head of a long row; `read` returns the value of a chunk's key.
+    """Return the complete row.
+
+    `value` is the row, or the head of a long row; `read` returns the value of a chunk's key.
 
     Raises:
         DamagedTable: a chunk is missing or was changed.
