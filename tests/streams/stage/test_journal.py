@@ -1,7 +1,6 @@
 """A successor reads what the writer of the journal has written."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -264,29 +263,3 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     assert read_tail(JournalReader(JournalPosition(), 0), entries).rows == {
         row.key: row.value for row in changes
     }
-
-
-@given(
-    results=st.lists(_results, min_size=1, max_size=6),
-    cuts=st.lists(st.integers(0, 60), max_size=6),
-)
-def test_a_tail_read_in_pieces_is_the_same(results: list[StageResult], cuts: list[int]) -> None:
-    log = Log()
-    writer = Writer(log, JournalPosition())
-    with pytest.MonkeyPatch.context() as small:
-        small.setattr(journal, "PART_BYTES", 30)  # so that batches are continued in further records
-        for result in results:
-            writer.write(result)
-    entries = log.after(JournalPosition())
-    whole = read_tail(JournalReader(JournalPosition(), 0), entries)
-    reader = JournalReader(JournalPosition(), 0)
-    rows: dict[str, bytes | None] = {}
-    outputs: list[OutputRecord] = []
-    edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
-    for first, end in pairwise(edges):
-        piece = read_tail(reader, entries[first:end])
-        rows.update(piece.rows)
-        outputs += piece.outputs
-    assert rows == whole.rows
-    assert outputs == whole.outputs
-    assert reader.position == whole.position
