@@ -140,7 +140,7 @@ class LockStepStages:
             yield _REFUSED, record.value or b""
         else:
             batch = self._journal.feed(record.offset, record.value)
-            if batch is not None:
+            if isinstance(batch, JournalBatch):
                 yield from self._read_batch(batch)
 
     def _read_batch(self, batch: JournalBatch) -> Iterator[tuple[str, bytes]]:

@@ -8,9 +8,7 @@ Each stage is a Faust agent with one writer per partition. Only this module know
 worker. `build` returns the Faust app; the caller runs it.
 """
 
-import asyncio
 import logging
-from functools import partial
 from typing import Any
 
 from connectors.process.metrics_endpoint import Endpoint
@@ -36,6 +34,7 @@ from streams.worker.settings import WorkerSettings
 from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.publisher import Publisher
 from streams.worker.store.row_writer import RowWriter
 from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
@@ -165,9 +164,13 @@ def add_cluster(
     publisher = FencedPublisher(kafka)
     checkpointer = None
     if checkpoint_interval_s:
-        count = partial(metrics.count_checkpoint, "cluster")
-        separate = publisher.create_separate()
-        checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
+        separate = Publisher(kafka)
+        separate.written_bytes = publisher.written_bytes
+        checkpointer = Checkpointer(
+            separate,
+            checkpoint_interval_s,
+            lambda result: metrics.checkpoints.labels("cluster", result).inc(),
+        )
     tables = [RowTable(app, name, kafka.partitions) for name in CLUSTER_TABLES]
     runner = StageRunner(
         app,
@@ -183,15 +186,11 @@ def add_cluster(
         # Without ticks, another program writes the clock, and waits for the effect of each record.
         patient=_PATIENT_TOPICS if ticks else frozenset(),
         ticks=ticks,
+        checkpointer=checkpointer,
     )
 
     async def cluster(stream: Any) -> None:
-        task = None if checkpointer is None else asyncio.create_task(checkpointer.run())
-        try:
-            await runner.run(stream)
-        finally:
-            if task is not None:
-                task.cancel()
+        await runner.run(stream)
 
     app.agent(app.inputs(CLUSTER_INPUTS), name="cluster")(cluster)
     return runner

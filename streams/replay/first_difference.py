@@ -83,13 +83,9 @@ def find_culprit(
     applied: Sequence[InputRecord],
     mismatches: Sequence[Mismatch],
 ) -> InputRecord | None:
-    """Return the first input with a different effect; None if it was not found.
+    """Return the first applied input with a different effect; None if it was not found.
 
-    Args:
-        stage: the stage before the batch, to which the inputs are applied.
-        rows: the rows before the batch.
-        applied: inputs of the batch, in order.
-        mismatches: all differences.
+    `stage` and `rows` are those before the batch; the inputs are applied to the stage.
     """
     if len(applied) == 1:
         return applied[0]

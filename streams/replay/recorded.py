@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from schemas.base.message import INT64_MAX
+from schemas.base.refusals import Refusal
 from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.stage import journal
 from streams.stage.records import InputRecord
@@ -85,14 +86,13 @@ class Recording:
         """Read the batches after `start`, or all batches.
 
         Args:
-            partition: number of the partition.
             entries: offset and value of the journal's records after `start.position`, in order.
             inputs: records of the input topics from `start.next_offsets` on.
             start: a checkpoint.
         """
         start = start or StartPosition()
         self._partition = partition
-        self._entries = iter(entries)
+        self._entries = entries
         self._inputs = inputs
         self._reader = journal.JournalReader(start.position, partition)
         self._next_offsets = dict(start.next_offsets)
@@ -100,10 +100,7 @@ class Recording:
         """Number of skipped records that do not belong to the journal."""
 
     def __iter__(self) -> Iterator[RecordedBatch]:
-        return self
-
-    def __next__(self) -> RecordedBatch:
-        """Return the next batch.
+        """Yield the batches.
 
         Raises:
             JournalDamaged: the journal cannot be read, or batches are missing.
@@ -112,10 +109,10 @@ class Recording:
         """
         for offset, value in self._entries:
             batch = self._reader.feed(offset, value)
-            self.foreign += len(self._reader.take_foreign())
-            if batch is not None:
-                return RecordedBatch(batch, offset, tuple(self._read_inputs(batch, offset)))
-        raise StopIteration
+            if isinstance(batch, Refusal):
+                self.foreign += 1
+            elif batch is not None:
+                yield RecordedBatch(batch, offset, tuple(self._read_inputs(batch, offset)))
 
     def _read_inputs(self, batch: journal.JournalBatch, offset: int) -> Iterator[InputRecord]:
         for run in batch.inputs:

@@ -8,6 +8,7 @@ A checkpoint is usable if it is complete, if the journal has the record at its p
 inputs exist.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -61,8 +62,7 @@ def choose_checkpoint(
         newest = _find_newest(stored, partition, from_ms)
         if newest is not None or has_first_batch:
             return newest
-    finder = CheckpointFinder(partition)
-    oldest = _find_oldest(stored, finder)
+    oldest = find_oldest_checkpoint(stored, partition)
     if oldest is not None and from_ms is None:
         return oldest
     missing = f"the journal offsets 0 to {first_offset - 1} are missing"
@@ -73,27 +73,20 @@ def choose_checkpoint(
             f"{missing}, and there is no usable checkpoint before {format_time(from_ms)}. A replay is possible from "
             f"{format_time(oldest.now_ms)} on: choose a later time, or no time"
         )
-    in_journal = [
-        candidate for candidate in finder.found if first_offset <= candidate.position.offset < end
-    ]
     raise NotReplayable(
-        f"{missing}, and topic {checkpoint.TOPIC} has no usable checkpoint: {len(finder.found)} are complete, "
-        f"{len(in_journal)} of them with a position in the journal and none with all later inputs; "
-        f"{finder.incomplete_count} are incomplete; {finder.unreadable_count} records are unreadable. A replay is possible "
-        f"after a worker has written a checkpoint (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
+        f"{missing}, and topic {checkpoint.TOPIC} has no complete checkpoint with a position in the journal and all "
+        "later inputs. A replay is possible after a worker has written a checkpoint "
+        f"(LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
 
 
 def find_oldest_checkpoint(stored: StoredTopics, partition: int) -> Checkpoint | None:
     """Return the oldest usable checkpoint, or None."""
-    return _find_oldest(stored, CheckpointFinder(partition))
-
-
-def _find_oldest(stored: StoredTopics, finder: CheckpointFinder) -> Checkpoint | None:
+    finder = CheckpointFinder(partition)
     first, end = stored.read_extent(checkpoint.TOPIC)
     for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
         candidate = finder.feed(offset, value)
-        usable = None if candidate is None else _read_usable(stored, finder.partition, candidate)
+        usable = None if candidate is None else _read_usable(stored, partition, candidate)
         if usable is not None:
             return usable
     return None
@@ -122,20 +115,15 @@ def _find_newest(stored: StoredTopics, partition: int, before_ms: int) -> Checkp
 
 
 def _find_offset(stored: StoredTopics, partition: int, at_ms: int) -> int:
-    """Return the offset of the first piece at or after a time, by bisection."""
-    low, high = stored.read_extent(checkpoint.TOPIC)
-    while low < high:
-        middle = (low + high) // 2
-        times = [
-            piece[0].now_ms or 0
-            for _, value in stored.read(checkpoint.TOPIC, middle, middle)
-            if (piece := read_piece(partition, value)) is not None
-        ]
-        if times and times[0] >= at_ms:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    """Return the offset of the first piece at or after a time."""
+
+    def read_time(offset: int) -> int:
+        values = [value for _, value in stored.read(checkpoint.TOPIC, offset, offset)]
+        piece = read_piece(partition, values[0]) if values else None
+        return -1 if piece is None else piece[0].now_ms or 0
+
+    first, end = stored.read_extent(checkpoint.TOPIC)
+    return first + bisect_left(range(first, end), at_ms, key=read_time)
 
 
 def _has_first_batch(stored: StoredTopics, end: int) -> bool:
@@ -158,21 +146,13 @@ def _read_usable(
     values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
     if not values or not matches_position(candidate.position, values[0]):
         return None
-    complete = _read_checkpoint(stored, partition, candidate)
-    return complete if complete is not None and _has_inputs(stored, complete) else None
-
-
-def _read_checkpoint(
-    stored: StoredTopics, partition: int, candidate: FoundCheckpoint
-) -> Checkpoint | None:
-    """Return the checkpoint, or None if pieces were deleted meanwhile."""
     decoder = CheckpointDecoder(candidate.position)
     for _, value in stored.read(checkpoint.TOPIC, candidate.first_offset, candidate.last_offset):
         piece = read_piece(partition, value)
         complete = None if piece is None else decoder.feed(*piece)
         if complete is not None:
-            return complete
-    return None
+            return complete if _has_inputs(stored, complete) else None
+    return None  # the content is damaged, or pieces were deleted meanwhile
 
 
 def _has_inputs(stored: StoredTopics, complete: Checkpoint) -> bool:

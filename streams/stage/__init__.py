@@ -2,7 +2,7 @@
 
 records          input and output records, dead letters, and the protocol `Stage`
 statistics       counts and figures of a stage for metrics
-journal          encodes a batch as journal records; reads the tail of a journal as rows and outputs
+journal          encodes a batch as journal records, and decodes the records of a journal
 packing          packs rows of pods, single in the journal, into table rows per node
 tracked_rows     rows of one kind, and which of them must be written
 long_rows        splits rows that exceed the size of a record, and joins them again

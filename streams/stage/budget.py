@@ -37,10 +37,8 @@ class Budget:
     def choose(self, sizes: Sequence[int], overcommit: int = 1) -> list[int]:
         """Return the positions of the items to work on, in order, at least one; spend nothing.
 
-        Args:
-            sizes: most units that each item takes.
-            overcommit: the sizes may add up to this many times the units left; for items that often take less
-                than their size.
+        The sizes are the most units that items take. They may add up to `overcommit` times the units left, for
+        items that often take less.
         """
         positions = list(range(len(sizes)))
         if sum(sizes) > self.left:

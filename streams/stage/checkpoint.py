@@ -1,7 +1,8 @@
 """Encodes the rows of a partition as a checkpoint, and decodes them again.
 
     rows at a journal position ──▶ `CheckpointEncoder` ──▶ pieces; the last one has counts and a digest
-    pieces ──▶ `CheckpointFinder` ──▶ complete checkpoints ──▶ `CheckpointDecoder` ──▶ rows of one checkpoint
+    pieces ──▶ `CheckpointFinder` ──▶ complete checkpoints
+    pieces of one checkpoint ──▶ `CheckpointDecoder` ──▶ rows, if the digest is right
 
 All rows are joined to one byte string, which is split at any byte (`schemas.messages.journal`). If a
 worker has lost the partition without noticing, its pieces are mixed with those of the new owner. So a
@@ -26,8 +27,6 @@ TOPIC = "checkpoints"
 
 #: Bytes of content in one piece.
 PIECE_BYTES = PIECE_BYTES_MAX
-#: Incomplete checkpoints to remember; a further checkpoint replaces the oldest.
-INCOMPLETE_MAX = 16
 
 #: Key and value.
 Row = tuple[str, bytes]
@@ -35,16 +34,13 @@ Row = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """A complete checkpoint in topic `checkpoints`."""
+    """A checkpoint in topic `checkpoints` with all its pieces, from `first_offset` to `last_offset`."""
 
     position: JournalPosition
-    """The journal position that its rows reflect."""
     now_ms: int | None
-    """Log time; None: before the first clock tick."""
+    """As in `Checkpoint`."""
     first_offset: int
-    """Offset of the first piece."""
     last_offset: int
-    """Offset of the last piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +110,9 @@ class CheckpointEncoder:
 class CheckpointDecoder:
     """Joins the pieces of one checkpoint, and ignores other pieces."""
 
-    def __init__(self, position: JournalPosition, *, keep: bool = True) -> None:
-        """Without `keep`, only check whether the checkpoint is complete, and return no rows."""
+    def __init__(self, position: JournalPosition) -> None:
         self._position = position
-        self._keep = keep
-        self._reset()
-
-    def _reset(self) -> None:
         self._contents: list[bytes] = []
-        self._digest = sha256()
         self._next_piece = 0
 
     def feed(self, piece: CheckpointPiece, content: bytes) -> Checkpoint | None:
@@ -130,24 +120,22 @@ class CheckpointDecoder:
         if get_position(piece) != self._position:
             return None
         if piece.piece == 0:
-            self._reset()  # also if a writer has started again after a failure
+            # Also if a writer has started again after a failure.
+            self._contents, self._next_piece = [], 0
         if piece.piece != self._next_piece:
             self._next_piece = -1  # a piece is missing
             return None
         self._next_piece += 1
         end = piece.end
         if end is None:
-            self._digest.update(content)
-            if self._keep:
-                self._contents.append(content)
+            self._contents.append(content)
             return None
         self._next_piece = -1
-        if (end.pieces, end.sha256) != (piece.piece, self._digest.hexdigest()):
+        joined = b"".join(self._contents)
+        if (end.pieces, end.sha256) != (piece.piece, sha256(joined).hexdigest()):
             return None
-        rows = tuple(_read_rows(b"".join(self._contents)))
-        if self._keep and len(rows) != end.rows:
-            return None
-        return Checkpoint(self._position, piece.now_ms, rows)
+        rows = tuple(_read_rows(joined))
+        return Checkpoint(self._position, piece.now_ms, rows) if len(rows) == end.rows else None
 
 
 def _read_rows(content: bytes) -> Iterator[Row]:
@@ -160,45 +148,32 @@ def _read_rows(content: bytes) -> Iterator[Row]:
 
 
 class CheckpointFinder:
-    """Finds the complete checkpoints of a partition."""
+    """Finds the checkpoints of a partition that have all pieces; `CheckpointDecoder` checks the content."""
 
     def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self._incomplete: dict[JournalPosition, tuple[int, CheckpointDecoder]] = {}
-        """Offset of the first piece, and decoder, of each incomplete checkpoint."""
+        self._partition = partition
+        self._incomplete: dict[JournalPosition, tuple[int, int]] = {}
+        """Offset of the first piece, and number of the next piece, of each incomplete checkpoint."""
         self.found: list[FoundCheckpoint] = []
         """Complete checkpoints, in the order of their last pieces."""
-        self.unreadable_count = 0
-        """Number of records that are not pieces."""
 
     def feed(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
         """Read the next record; return the checkpoint that it completes, or None."""
-        piece_and_content = read_piece(self.partition, value)
+        piece_and_content = read_piece(self._partition, value)
         if piece_and_content is None:
-            self.unreadable_count += 1
             return None
-        piece, content = piece_and_content
+        piece, _ = piece_and_content
         position = get_position(piece)
         if piece.piece == 0:
-            self._incomplete.pop(position, None)
-            while len(self._incomplete) >= INCOMPLETE_MAX:
-                del self._incomplete[next(iter(self._incomplete))]
-            self._incomplete[position] = offset, CheckpointDecoder(position, keep=False)
-        if position not in self._incomplete:
-            return None  # the first piece was deleted, or later checkpoints replaced this one
-        first_offset, decoder = self._incomplete[position]
-        checkpoint = decoder.feed(piece, content)
-        if piece.end is not None:
-            del self._incomplete[position]
-        if checkpoint is None:
+            self._incomplete[position] = offset, 0
+        first_offset, next_piece = self._incomplete.pop(position, (-1, -1))
+        if piece.piece != next_piece:
+            return None  # an earlier piece is missing
+        if piece.end is None:
+            self._incomplete[position] = first_offset, next_piece + 1
             return None
-        found = FoundCheckpoint(position, checkpoint.now_ms, first_offset, offset)
-        self.found.append(found)
-        return found
-
-    @property
-    def incomplete_count(self) -> int:
-        return len(self._incomplete)
+        self.found.append(FoundCheckpoint(position, piece.now_ms, first_offset, offset))
+        return self.found[-1]
 
 
 def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, bytes] | None:

@@ -1,4 +1,4 @@
-"""Converts a batch to journal records, and the tail of a journal to rows and outputs.
+"""Converts a batch to journal records, and journal records to batches.
 
 - A batch becomes one record, or several parts if it is too large. An incomplete batch is ignored.
 - A new owner of the partition writes an opening record. The offset of this record is the owner's epoch.
@@ -9,9 +9,8 @@
 - An unreadable record with the head of a journal record is an error.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -27,8 +26,6 @@ TOPIC = "journal"
 #: Most bytes of content in one record.
 PART_BYTES = PIECE_BYTES_MAX
 
-#: Most offsets of foreign records in an error.
-_NAMED_MAX = 5
 #: Fields in the head of every journal record, also of newer versions.
 _HEAD_FIELDS = frozenset(("schema_version", "partition", "epoch", "sequence"))
 
@@ -66,25 +63,6 @@ class JournalBatch:
     rows: tuple[RowChange, ...]
     outputs: tuple[OutputRecord, ...]
     """Records to publish, dead letters last."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignRecord:
-    """A record that does not belong to the journal."""
-
-    offset: int
-    refusal: Refusal
-    """Why it was skipped."""
-
-
-@dataclass(slots=True)
-class Tail:
-    """The combined effect of consecutive batches."""
-
-    position: JournalPosition
-    rows: dict[str, bytes | None] = field(default_factory=dict)
-    """Newest value per key, in the order of changes; None for a deleted row."""
-    outputs: list[OutputRecord] = field(default_factory=list)
 
 
 def encode_opening(partition: int) -> bytes:
@@ -206,21 +184,19 @@ class JournalReader:
         """Start after `position`."""
         self.position = position
         """Position after the records that were read."""
-        self._foreign: list[ForeignRecord] = []
-        self._skipped: deque[int] = deque(maxlen=_NAMED_MAX)
         self._partition = partition
         self._parts: list[Record] = []
 
-    def feed(self, offset: int, value: bytes | None) -> JournalBatch | None:
-        """Read the next record; return the batch that it completes, or None.
+    def feed(self, offset: int, value: bytes | None) -> JournalBatch | Refusal | None:
+        """Read the next record; return the batch that it completes, a refusal if it is foreign, or None.
 
         Raises:
             JournalDamaged: the record cannot be read, or an earlier batch is missing.
         """
         record_and_content = self._read(offset, value)
         self.position = replace(self.position, offset=offset)
-        if record_and_content is None:
-            return None
+        if isinstance(record_and_content, Refusal):
+            return record_and_content
         record, content = record_and_content
         if record.opens:
             self._parts = []
@@ -238,13 +214,8 @@ class JournalReader:
             )
         return None
 
-    def take_foreign(self) -> list[ForeignRecord]:
-        """Return the foreign records since the last call."""
-        foreign, self._foreign = self._foreign, []
-        return foreign
-
-    def _read(self, offset: int, value: bytes | None) -> Record | None:
-        """Return the record; None if it is foreign."""
+    def _read(self, offset: int, value: bytes | None) -> Record | Refusal:
+        """Return the record, or a refusal if it is foreign."""
         record = read_record(value)
         if isinstance(record, Refusal):
             if _has_journal_head(value):
@@ -253,19 +224,14 @@ class JournalReader:
                     f"journal offset {offset} cannot be read: {record.reason}. If a newer version has "
                     f"written it, start that version",
                 )
-            reason = f"this is not a record of the journal: {record.reason}"
-            self._skip(offset, Refusal(record.category, reason))
-            return None
+            return Refusal(record.category, f"this is not a record of the journal: {record.reason}")
         partition = record[0].partition
         if partition != self._partition:
-            reason = f"partition is {partition}; expected {self._partition}, as in the topic"
-            self._skip(offset, Refusal("misplaced", reason))
-            return None
+            return Refusal(
+                "misplaced",
+                f"partition is {partition}; expected {self._partition}, as in the topic",
+            )
         return record
-
-    def _skip(self, offset: int, refusal: Refusal) -> None:
-        self._foreign.append(ForeignRecord(offset, refusal))
-        self._skipped.append(offset)
 
     def _complete(self, parts: list[Record]) -> JournalBatch:
         head, offset = parts[0][0], self.position.offset
@@ -273,14 +239,13 @@ class JournalReader:
         if [part.part for part, _ in parts] != list(range(head.parts)):
             raise JournalDamaged(
                 self._partition,
-                f"journal offset {offset} ends batch {sequence}, but parts of this batch are missing"
-                f"{self._name_skipped()}",
+                f"journal offset {offset} ends batch {sequence}, but parts of this batch are missing",
             )
         if sequence != self.position.sequence + 1:
             raise JournalDamaged(
                 self._partition,
                 f"journal offset {offset} has batch {sequence}; expected "
-                f"{self.position.sequence + 1}: the batches in between are missing{self._name_skipped()}",
+                f"{self.position.sequence + 1}: the batches in between are missing",
             )
         self.position = replace(self.position, sequence=sequence)
         try:
@@ -290,27 +255,3 @@ class JournalReader:
                 self._partition,
                 f"the content of batch {sequence}, which ends at journal offset {offset}, cannot be read: {error}",
             ) from error
-
-    def _name_skipped(self) -> str:
-        offsets = ", ".join(map(str, self._skipped))
-        return f"; records at {offsets} were skipped as foreign" if offsets else ""
-
-
-def read_tail(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Read records with `reader`, and return their combined effect.
-
-    Args:
-        reader: a reader that has read all earlier records.
-        entries: offset and value of each record.
-
-    Raises:
-        JournalDamaged: a record cannot be read, or a batch is missing.
-    """
-    tail = Tail(reader.position)
-    for offset, value in entries:
-        batch = reader.feed(offset, value)
-        if batch is not None:
-            tail.rows |= {row.key: row.value for row in batch.rows}
-            tail.outputs += batch.outputs
-    tail.position = reader.position
-    return tail

@@ -42,9 +42,7 @@ def parse_chunk_key(chunk_key: str) -> str:
 def split_change(change: RowChange, old_chunks: Iterable[str]) -> Iterator[RowChange]:
     """Yield the changelog records of a changed row, in the order to write.
 
-    Args:
-        change: the new row.
-        old_chunks: keys of the row's chunks that the changelog may contain.
+    `old_chunks` are the keys of the row's chunks that the changelog may contain.
     """
     chunks: list[RowChange] = []
     value = change.value
@@ -74,10 +72,7 @@ def list_chunk_keys(key: str, value: bytes | None) -> Sequence[str]:
 def join_chunks(key: str, value: bytes, read: Callable[[bytes], bytes | None]) -> bytes:
     """Return the complete row.
 
-    Args:
-        key: key of the row.
-        value: the row, or the head of a long row.
-        read: returns the value of a chunk's key, or None.
+    `value` is the row, or the head of a long row; `read` returns the value of a chunk's key.
 
     Raises:
         DamagedTable: a chunk is missing or was changed.
@@ -90,7 +85,7 @@ def join_chunks(key: str, value: bytes, read: Callable[[bytes], bytes | None]) -
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedTable(key, f"the head of its chunks cannot be read: {error!r}") from None
     content = b"".join(chunk for chunk in chunks if chunk is not None)
-    if None in chunks or sha256(content).hexdigest()[:24] != version.partition("-")[0]:
+    if None in chunks or _compute_version(content) != version:
         found_count = sum(chunk is not None for chunk in chunks)
         raise DamagedTable(
             key,
@@ -105,5 +100,4 @@ def _build_chunk_key(key: str, version: str, number: int) -> str:
 
 
 def _compute_version(value: bytes) -> str:
-    """Return a digest of the row and the size of its chunks."""
-    return f"{sha256(value).hexdigest()[:24]}-{CHUNK_BYTES}"
+    return sha256(value).hexdigest()[:24]

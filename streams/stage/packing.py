@@ -7,7 +7,6 @@ the table is written, once per node for many changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -29,20 +28,12 @@ def split_item_key(key: str) -> tuple[str, str | None]:
     return key, None
 
 
-@dataclass(slots=True)
-class _PackedRowChange:
-    is_replaced: bool = False
-    """Whether `value` replaces the row in the table."""
-    value: bytes | None = None
-    items: dict[str, bytes | None] = field(default_factory=dict)
-    """Changed items by uid."""
-
-
 class Changes:
     """The newest changes of rows, ordered by the first change of each row."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, _PackedRowChange] = {}
+        self._rows: dict[str, dict[str | None, bytes | None]] = {}
+        """New values by key of the row and uid of the item; the uid None stands for the whole row."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -50,35 +41,27 @@ class Changes:
     def add(self, key: str, value: bytes | None) -> None:
         """Add a change of a row, or of an item of a packed row; None: it is deleted."""
         row_key, uid = split_item_key(key)
-        change = self._rows.setdefault(row_key, _PackedRowChange())
-        if uid is not None:
-            change.items[uid] = value
-        else:
-            change.is_replaced, change.value = True, value
-            change.items.clear()
+        values = self._rows.setdefault(row_key, {})
+        if uid is None:
+            values.clear()
+        values[uid] = value
 
     def __iter__(self) -> Iterator[RowChange]:
         """Yield the newest changes in the form of the journal."""
-        for key, change in self._rows.items():
-            if change.is_replaced:
-                yield RowChange(key, change.value)
-            for uid, value in change.items.items():
-                yield RowChange(f"{key}/{uid}", value)
+        for key, values in self._rows.items():
+            for uid, value in values.items():
+                yield RowChange(key if uid is None else f"{key}/{uid}", value)
 
     def pack_rows(self, read: Callable[[str], bytes | None]) -> Iterator[RowChange]:
-        """Yield the changed rows, packed.
-
-        Args:
-            read: returns the present row of the table, or None.
+        """Yield the changed rows, packed; `read` returns the present row of the table.
 
         Raises:
             DamagedTable: a packed row of the table cannot be read.
         """
-        for key, change in self._rows.items():
-            value = change.value if change.is_replaced else read(key)
-            if change.items:
-                value = _pack_row(key, value, change.items)
-            yield RowChange(key, value)
+        for key, values in self._rows.items():
+            row = values[None] if None in values else read(key)
+            items = {uid: value for uid, value in values.items() if uid is not None}
+            yield RowChange(key, _pack_row(key, row, items) if items else row)
 
 
 def apply_changes(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]) -> None:
@@ -108,28 +91,28 @@ def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         if kind_of_key(key) != PACKED:
             unpacked[key] = value
             continue
-        try:
-            for item in orjson.loads(value)[_ITEMS]:
-                uid = item["pod"]["uid"]
-                unpacked[f"{key}/{uid}"] = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
-        except (ValueError, TypeError, KeyError) as error:
-            raise DamagedTable(key, f"cannot be read: {error!r}") from error
+        for uid, item in _read_items(key, value).items():
+            unpacked[f"{key}/{uid}"] = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
     return unpacked
+
+
+def _read_items(key: str, row: bytes) -> dict[str, Any]:
+    """Return the items of a packed row by uid."""
+    try:
+        return {item["pod"]["uid"]: item for item in orjson.loads(row)[_ITEMS]}
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedTable(key, f"cannot be read: {error!r}") from error
 
 
 def _pack_row(key: str, row: bytes | None, changes: Mapping[str, bytes | None]) -> bytes | None:
     """Apply changes of items to a packed row; return None if no item is left."""
-    entries: list[tuple[int, Any]] = []
-    if row is not None:
-        try:
-            for item in orjson.loads(decompress(row))[_ITEMS]:
-                if item["pod"]["uid"] not in changes:
-                    entries.append((item["arrival"], item))
-        except (ValueError, TypeError, KeyError) as error:
-            raise DamagedTable(key, f"cannot be read: {error!r}") from error
-    for value in changes.values():
-        if value is not None:
-            entries.append((orjson.loads(value)["arrival"], orjson.Fragment(value)))
+    old_items = {} if row is None else _read_items(key, decompress(row))
+    entries = [(item["arrival"], item) for uid, item in old_items.items() if uid not in changes]
+    entries += [
+        (orjson.loads(value)["arrival"], orjson.Fragment(value))
+        for value in changes.values()
+        if value is not None
+    ]
     if not entries:
         return None
     _, cluster, _, node = parse_row_key(key)

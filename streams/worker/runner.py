@@ -31,6 +31,7 @@ from streams.worker.consume.undelivered import UndeliveredWatch
 from streams.worker.event_loop import TimeSlice
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
+from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.journal_first import JournalFirst
 from streams.worker.store.pipeline import Pipeline
 from streams.worker.store.publisher import Publisher
@@ -62,26 +63,21 @@ class StageRunner:
         metrics: Metrics,
         patient: Collection[str] = frozenset(),
         ticks: TickSettings | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> None:
         """Connect the parts with an app that has not started yet.
 
         Args:
-            app: Faust's app.
             name: aggregate or cluster.
             topics: input topics.
-            tables: tables of the stage.
-            publisher: writes outputs.
-            durability: makes results durable.
-            settings: settings of the connection to Kafka.
             build: builds the stage of a partition from its rows.
-            limits: limits of batches.
-            metrics: counters of the worker.
             patient: topics whose records need no quick answer.
             ticks: settings of ticks; None: another program writes the time.
         """
         self._app = app
         self._tables = tables
         self._durability = durability
+        self._checkpointer = checkpointer
         self._metrics = metrics
         self.publisher = publisher
         self.partitions = Partitions(app, name, topics)
@@ -123,6 +119,8 @@ class StageRunner:
         ]
         if self._ticker is not None:
             work.append(self._ticker.run())
+        if self._checkpointer is not None:
+            work.append(self._checkpointer.run())
         tasks = [asyncio.create_task(coroutine) for coroutine in work]
         try:
             finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -135,12 +135,10 @@ class RowTable:
             if raw.startswith(prefix) and not is_chunk(key := raw.decode())
         }
 
-    def list_references(self) -> tuple[list[bytes], list[bytes]]:
-        """Return references to all keys and values, including chunks; values may be compressed.
-
-        Two lists take much less time than a list of pairs.
-        """
-        return list(self._table.data.keys()), list(self._table.data.values())
+    def copy_rows(self) -> dict[bytes, bytes]:
+        """Return all rows, including chunks; values may be compressed."""
+        rows: dict[bytes, bytes] = self._table.data.copy()
+        return rows
 
     def split_changes(self, changes: Iterable[RowChange]) -> list[RowChange]:
         """Return the changelog records of changed rows, in the order to write."""

@@ -28,6 +28,7 @@ from streams.stage.records import InputRecord, OutputRecord, RowChange
 from tests.chaos import evictions, windows
 from tests.chaos.capacity import Capacity
 from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
+from tests.streams.journaled import Tail, read_tail
 
 #: Topic, key and value.
 Published = tuple[str, bytes, bytes]
@@ -105,7 +106,7 @@ def _judge_journal(history: History, verdict: Verdict) -> None:
 def _judge_partition(history: History, partition: int, verdict: Verdict) -> list[OutputRecord]:
     """Judge one partition; return the outputs in its journal."""
     entries = [(record.offset, record.value) for record in history.of(journal.TOPIC, partition)]
-    tail = journal.read_tail(journal.JournalReader(journal.JournalPosition(), partition), entries)
+    tail = read_tail(journal.JournalReader(journal.JournalPosition(), partition), entries)
     inputs = _Inputs(history, partition)
     verification = Verification(partition, history.partitions)
     difference = verification.verify(Recording(partition, entries, inputs))
@@ -133,7 +134,7 @@ def _applied(
     reader = journal.JournalReader(journal.JournalPosition(), partition)
     for offset, value in entries:
         batch = reader.feed(offset, value)
-        for run in () if batch is None else batch.inputs:
+        for run in batch.inputs if isinstance(batch, journal.JournalBatch) else ():
             for record in inputs.read_through(run.topic, run.last_offset):
                 yield replace(record, refused_at_ms=run.refused_at_ms)
 
@@ -141,7 +142,7 @@ def _applied(
 # --- tables and topics --------------------------------------------------------------------------
 
 
-def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[str]:
+def _tables(history: History, partition: int, tail: Tail) -> Iterator[str]:
     """Yield differences between changelogs and the journal's rows, which are equal after a clean stop."""
     written: dict[str, bytes] = {}
     apply_changes(written, (RowChange(key, value) for key, value in tail.rows.items()))

@@ -47,12 +47,10 @@ def _exposed() -> dict[str, set[str]]:
     metrics.add_counts("cluster", counts)
     metrics.observe_recovery("cluster", 1, 1, 1.0)
     figures = ClusterFigures("c", 1, 1, 1, 1, 1, 1, 1, hot_usage={("n", "cpu"): 0.8})
-    gauges.set_snapshot(
-        Snapshot(
-            lags={("cluster", "clock", 0): 1},
-            figures={("cluster", 0): Figures(1, 1, (figures,))},
-            written_bytes={("cluster", "journal"): 1},
-        )
+    gauges.snapshot = Snapshot(
+        lags={("cluster", "clock", 0): 1},
+        figures={("cluster", 0): Figures(1, 1, (figures,))},
+        written_bytes={("cluster", "journal"): 1},
     )
     return _series(metrics.registry)
 

@@ -34,6 +34,7 @@ from tests.histories.failure import Failure, describe_exception, require
 from tests.histories.log import PARTITION, PARTITIONS, Log
 from tests.histories.outside import Faults
 from tests.streams.builders import collect_policy
+from tests.streams.journaled import Tail, read_tail
 
 #: A record may be read so much earlier than an older record of another topic.
 SKEW_MS = 2_000
@@ -189,7 +190,7 @@ class Worker(ABC):
         positions = self.stage.positions
         first, *gaps = split_at_gaps(batch, lambda topic, _: positions.get(topic, -1) + 1, {})
         require(not gaps, "the worker passes over a record", gaps)
-        return first.records
+        return first
 
 
 class ClusterWorker(Worker):
@@ -224,12 +225,12 @@ class ClusterWorker(Worker):
             key: row for key, row in self.rows.items() if is_of_cluster(key, PARTITION, cluster)
         }
 
-    def redo(self) -> journal.Tail:
+    def redo(self) -> Tail:
         """Bring the rows to the end of the journal."""
         first = self._written.offset + 1
         try:
             reader = journal.JournalReader(self._written, PARTITION)
-            tail = journal.read_tail(reader, enumerate(self.journal[first:], first))
+            tail = read_tail(reader, enumerate(self.journal[first:], first))
         except journal.JournalDamaged as damaged:
             raise Failure("the journal cannot be followed", str(damaged)) from damaged
         self.put_rows(RowChange(key, value) for key, value in tail.rows.items())

@@ -1,7 +1,7 @@
 """The history of a partition: input topics and the journal of applied batches."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -105,6 +105,32 @@ class Journaled:
         inputs = Topics(self.topics if topics is None else topics, start.next_offsets)
         recording = Recording(0, entries[start.position.offset + 1 :], inputs, start)
         return verification.verify(recording), verification
+
+
+@dataclass
+class Tail:
+    """The combined effect of consecutive batches."""
+
+    position: journal.JournalPosition
+    """Position after the last record."""
+    rows: dict[str, bytes | None] = field(default_factory=dict)
+    """Newest value per key; None for a deleted row."""
+    outputs: list[OutputRecord] = field(default_factory=list)
+    foreign: list[Refusal] = field(default_factory=list)
+
+
+def read_tail(reader: journal.JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
+    """Read records with a reader that has read all earlier records."""
+    tail = Tail(reader.position)
+    for offset, value in entries:
+        batch = reader.feed(offset, value)
+        if isinstance(batch, Refusal):
+            tail.foreign.append(batch)
+        elif batch is not None:
+            tail.rows |= {row.key: row.value for row in batch.rows}
+            tail.outputs += batch.outputs
+    tail.position = reader.position
+    return tail
 
 
 def as_record(value: bytes) -> dict[str, Any]:

@@ -77,13 +77,12 @@ class Batches:
         """Set if the batch is complete, or if an urgent record waits."""
         self._is_complete = asyncio.Event()
         self._has_room = asyncio.Event()
+        self._has_room.set()
 
     async def collect(self, stream: Any) -> None:
         """Collect the events of a stream; wait while a batch is complete."""
         async for event in stream.noack().events():
-            while self._is_complete.is_set():
-                self._has_room.clear()
-                await self._has_room.wait()
+            await self._has_room.wait()
             self._add(event)
 
     async def take(self) -> Batch:
@@ -165,8 +164,7 @@ class Batches:
         complete = len(self._waiting) >= self._limits.records or self._bytes >= self._limits.bytes
         _set_event(self._is_complete, complete)
         _set_event(self._is_due, complete or self._urgent > 0)
-        if not complete:
-            self._has_room.set()
+        _set_event(self._has_room, not complete)
 
 
 def _set_event(event: asyncio.Event, state: bool) -> None:

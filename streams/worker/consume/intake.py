@@ -9,11 +9,12 @@ duration, and the event loop runs between two pieces.
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 from connectors.kafka.partition_records import read_pieces
@@ -40,32 +41,18 @@ _PIECE_BYTES_FIRST = 32 * 1024
 _PIECE_BYTES_MAX = 4 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class RecordRun:
-    """Consecutive records, and the range of missing records before them."""
-
-    missing: tuple[str, int, int] | None = None
-    """Topic, first offset and end (exclusive) of records that were not delivered."""
-    records: list[InputRecord] = field(default_factory=list)
-
-
 def split_at_gaps(
     records: Iterable[InputRecord],
     next_offset: Callable[[str, int], int],
     empty: EmptyOffsets,
-) -> tuple[RecordRun, ...]:
-    """Split records where records are missing, and drop records that were applied before.
+) -> list[list[InputRecord]]:
+    """Split records of one partition where records are missing, and drop records that were applied before.
 
-    Args:
-        records: records of one partition of several topics.
-        next_offset: returns the next offset to apply of a topic and partition.
-        empty: offsets without a record.
-
-    Returns:
-        Runs; only the first run has no missing records before it.
+    `next_offset` returns the next offset to apply of a topic and partition. Records are missing before each
+    returned run except the first, which may be empty.
     """
     next_offsets: dict[str, int] = {}
-    runs = [RecordRun()]
+    runs: list[list[InputRecord]] = [[]]
     for record in records:
         topic, partition = record.topic, record.partition
         if topic not in next_offsets:
@@ -76,10 +63,10 @@ def split_at_gaps(
         if record.offset < expected:
             continue
         if record.offset > expected:
-            runs.append(RecordRun((topic, expected, record.offset)))
-        runs[-1].records.append(record)
+            runs.append([])
+        runs[-1].append(record)
         next_offsets[topic] = record.offset + 1
-    return tuple(runs)
+    return runs
 
 
 class PieceSize:
@@ -149,17 +136,16 @@ class Intake:
                 by_partition[record.partition].append(record)
         complete: list[InputRecord] = []
         for partition, records in by_partition.items():
-            first_run, *later_runs = split_at_gaps(
-                records, self.partitions.next_offset, batch.empty
-            )
-            applicable = first_run.records
-            for run in later_runs:
-                if not await self._apply_pieces(applicable, generation):
+            run, *later_runs = split_at_gaps(records, self.partitions.next_offset, batch.empty)
+            for next_run in later_runs:
+                if not await self._apply_pieces(run, generation):
                     return
-                if run.missing is not None:
-                    await self._read_missing(partition, *run.missing, generation)
-                applicable = run.records
-            complete += applicable
+                topic, end = next_run[0].topic, next_run[0].offset
+                await self.apply_up_to(
+                    topic, partition, end, math.inf, generation, undelivered=True
+                )
+                run = next_run
+            complete += run
         await self._apply_pieces(complete, generation, batch)
 
     async def apply_up_to(
@@ -174,21 +160,13 @@ class Intake:
     ) -> bool:
         """Read the records of a topic up to `end` (exclusive), and apply them before other records.
 
-        Args:
-            topic: an input topic.
-            partition: number of the partition.
-            end: the offset after the last record to apply.
-            until_s: give up at this time of the monotonic clock.
-            generation: the generation in which the worker owned the partition.
-            undelivered: whether Faust has failed to deliver the records, for metrics.
-
-        Returns:
-            Whether all records were applied. False after `until_s` or after a rebalance.
+        Returns whether all records were applied: False after `until_s` of the monotonic clock, or if the generation
+        has ended. `undelivered` means that Faust has failed to deliver the records, for metrics and the log.
         """
-        count = self._metrics.count_undelivered if undelivered else self._metrics.count_read_ahead
         if not self.partitions.is_current(generation):
             return False  # another worker may own the partition
         first = self.partitions.next_offset(topic, partition)
+        count = 0
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
                 if time.monotonic() > until_s or not self.partitions.is_current(generation):
@@ -198,9 +176,18 @@ class Intake:
                 if not await self._apply_pieces(records, generation):
                     return False
                 # Faust may have delivered some of the records meanwhile.
-                count(
-                    self.partitions.stage, topic, sum(entry.offset > position for entry in entries)
-                )
+                new_count = sum(entry.offset > position for entry in entries)
+                counter = self._metrics.healed if undelivered else self._metrics.read_ahead
+                counter.labels(self.partitions.stage, topic).inc(new_count)
+                count += new_count
+        if undelivered and count:
+            logger.warning(
+                "%s, partition %d: read %d records from offset %d on, which were not delivered",
+                topic,
+                partition,
+                count,
+                first,
+            )
         if not self.partitions.is_current(generation):
             return False
         next_offset = self.partitions.next_offset(topic, partition)
@@ -212,27 +199,6 @@ class Intake:
         """Make all applied records durable; apply no records meanwhile."""
         async with self._applying:
             await self._pipeline.make_durable()
-
-    async def _read_missing(
-        self, partition: int, topic: str, first: int, end: int, generation: int
-    ) -> None:
-        """Read and apply records that were not delivered."""
-        count = 0
-        async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
-            async for entries in pieces:
-                records = [convert_to_input(entry) for entry in entries]
-                if not await self._apply_pieces(records, generation):
-                    return
-                count += len(records)
-        if count:
-            logger.warning(
-                "%s, partition %d: read %d records from offset %d on, which were not delivered",
-                topic,
-                partition,
-                count,
-                first,
-            )
-            self._metrics.count_undelivered(self.partitions.stage, topic, count)
 
     async def _apply_pieces(
         self, records: Collection[InputRecord], generation: int, batch: Batch | None = None

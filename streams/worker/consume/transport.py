@@ -106,10 +106,6 @@ class _FetchThread(AIOKafkaConsumerThread):
             for task in finished:
                 task.result()  # raises errors of the brokers
 
-    def group_status(self) -> GroupStatus:
-        """Return the status in the consumer group; call this method in the fetching thread."""
-        return read_group_status(self._consumer)
-
     def read_again(self, unread: Mapping[Any, tuple[int, int]]) -> None:
         """Seek back to the first offset of each range, if the position is still at the end of the range.
 
@@ -173,7 +169,7 @@ class _PackedConsumer(Consumer):
         thread: Any = self._thread
         if thread is None or not thread.started:
             return GroupStatus(is_member=False)
-        status: GroupStatus = await thread.call_thread(thread.group_status)
+        status: GroupStatus = await thread.call_thread(lambda: read_group_status(thread._consumer))  # noqa: SLF001
         return status
 
     async def _seek(self, partition: Any, offset: int) -> None:

@@ -8,7 +8,6 @@ partition ends before its applied offset, the worker stops.
 """
 
 import asyncio
-import logging
 import time
 
 from connectors.kafka.extents import Brokers
@@ -16,12 +15,8 @@ from schemas.settings.connection import KafkaSettings
 from streams.worker.consume.intake import Intake
 from streams.worker.store.topic_watch import check_ends
 
-logger = logging.getLogger(__name__)
-
 #: Time between two checks, in seconds.
 CHECK_INTERVAL_S = 5.0
-#: Number of successive checks without progress before records are read.
-CHECKS_WITHOUT_PROGRESS = 2
 #: Longest time of one read, in seconds.
 READ_MAX_S = 60.0
 
@@ -34,8 +29,8 @@ class UndeliveredWatch:
         self.brokers = Brokers(kafka)
         self._intake = intake
         self._partitions = intake.partitions
-        self._stalled: dict[Source, tuple[int, int]] = {}
-        """Next offset, and number of checks without progress, of each partition with unapplied records."""
+        self._behind: dict[Source, int] = {}
+        """Next offset of each partition with unapplied records at the last check."""
 
     async def run(self) -> None:
         """Check every `CHECK_INTERVAL_S` until cancelled."""
@@ -64,35 +59,14 @@ class UndeliveredWatch:
         if not partitions.is_current(generation):
             return
         next_offsets = {source: partitions.next_offset(*source) for source in sorted(inputs)}
-        self._stalled = {
-            source: self._count_checks(source, offset)
-            for source, offset in next_offsets.items()
-            if offset < spans[source][1]
+        before = self._behind
+        self._behind = {
+            source: offset for source, offset in next_offsets.items() if offset < spans[source][1]
         }
-        for source, (_, checks) in self._stalled.items():
-            if checks >= CHECKS_WITHOUT_PROGRESS:
-                await self._read(generation, source, spans[source][1])
-
-    def _count_checks(self, source: Source, next_offset: int) -> tuple[int, int]:
-        before, checks = self._stalled.get(source, (-1, 0))
-        return next_offset, checks + 1 if before == next_offset else 1
-
-    async def _read(self, generation: int, source: Source, end: int) -> None:
-        topic, partition = source
-        if not self._partitions.is_current(generation):
-            return
-        position = self._partitions.position(topic, partition)
-        until_s = time.monotonic() + READ_MAX_S
-        if not await self._intake.apply_up_to(
-            topic, partition, end, until_s, generation, undelivered=True
-        ):
-            return
-        # Without progress, the last offsets have no records, such as transaction markers.
-        if self._partitions.position(topic, partition) > position:
-            logger.warning(
-                "%s, partition %d: read the offsets %d to %d, which were not delivered",
-                topic,
-                partition,
-                position + 1,
-                end - 1,
-            )
+        for (topic, partition), offset in self._behind.items():
+            if before.get((topic, partition)) == offset:
+                end = spans[topic, partition][1]
+                until_s = time.monotonic() + READ_MAX_S
+                await self._intake.apply_up_to(
+                    topic, partition, end, until_s, generation, undelivered=True
+                )

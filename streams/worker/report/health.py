@@ -51,9 +51,7 @@ class Health:
     def set_lags(self, lags: Mapping[str, int], counted: Collection[tuple[str, int]] = ()) -> None:
         """Note that a broker has answered.
 
-        Args:
-            lags: records to apply, by stage.
-            counted: stage and number of each partition that `lags` includes.
+        `lags` are the records to apply by stage; `counted` are stage and number of each partition in `lags`.
         """
         if self._is_broker_silent():
             self._answering_since_s = self._clock()

@@ -109,17 +109,17 @@ class Metrics:
             "category",
         )
         self._rows = self._add_counter("table_rows", "Changed table rows.", "table")
-        self._healed = self._add_counter(
+        self.healed = self._add_counter(
             "healed_records",
             "Records that the worker read because Faust did not deliver them.",
             "topic",
         )
-        self._ahead = self._add_counter(
+        self.read_ahead = self._add_counter(
             "records_read_ahead",
             "Records read before other records, because a clock tick had to wait for them.",
             "topic",
         )
-        self._checkpoints = self._add_counter(
+        self.checkpoints = self._add_counter(
             "checkpoints",
             "Checkpoints: `written`, `stopped` (partition lost or worker ended) or `failed`.",
             "result",
@@ -163,7 +163,7 @@ class Metrics:
             "in_flight_records_max",
             "Largest number of records fetched and not yet durable, since the start.",
         )
-        self._copies = self._add_gauge(
+        self.standby_copies = self._add_gauge(
             "standby_partitions",
             "Partitions of other workers with a standby copy in this worker.",
         )
@@ -172,8 +172,8 @@ class Metrics:
         """Create the counters of a stage with value 0, so that Prometheus sees their first increase."""
         for topic in topics:
             self._records.labels(stage, topic)
-            self._healed.labels(stage, topic)
-            self._ahead.labels(stage, topic)
+            self.healed.labels(stage, topic)
+            self.read_ahead.labels(stage, topic)
             for category in get_args(Category):
                 self._dead.labels(stage, topic, category)
             if topic == REQUESTS:
@@ -186,14 +186,14 @@ class Metrics:
             self._seconds,
             self._recovery,
             self._partitions,
-            self._copies,
+            self.standby_copies,
             self._in_flight,
         ):
             metric.labels(stage)
 
     def _start_cluster_stage(self, stage: str) -> None:
         for result in ("written", "stopped", "failed"):
-            self._checkpoints.labels(stage, result)
+            self.checkpoints.labels(stage, result)
         for result in ("applied", "repeated", "refused"):
             self._results.labels(stage, result)
         for outcome in get_args(PlacementDecision.model_fields["outcome"].annotation):
@@ -272,25 +272,10 @@ class Metrics:
                 if -AHEAD_MAX_MS <= latency_ms <= _LATENCY_MAX_MS:
                     self._latency.labels(stage).observe(max(0.0, latency_ms) / 1000)
 
-    def count_undelivered(self, stage: str, topic: str, records: int) -> None:
-        """Count records that Faust did not deliver and the worker has read."""
-        self._healed.labels(stage, topic).inc(records)
-
-    def count_read_ahead(self, stage: str, topic: str, records: int) -> None:
-        """Count records that were read before other records for a clock tick."""
-        self._ahead.labels(stage, topic).inc(records)
-
-    def count_checkpoint(self, stage: str, result: str) -> None:
-        self._checkpoints.labels(stage, result).inc()
-
     def observe_in_flight(self, stage: str, records: int) -> None:
         """Observe the number of records that are fetched and not durable."""
         self._in_flight_max[stage] = max(records, self._in_flight_max.get(stage, 0))
         self._in_flight.labels(stage).set(self._in_flight_max[stage])
-
-    def set_standby_copies(self, stage: str, partitions: int) -> None:
-        """Set the number of partitions of other workers with a standby copy in this worker."""
-        self._copies.labels(stage).set(partitions)
 
     def clear_partitions(self, stage: str) -> None:
         """Report no partitions until the next recovery."""

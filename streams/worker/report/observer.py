@@ -54,14 +54,11 @@ class Gauges(Collector):
     def __init__(self, *, wall_clock: bool = True) -> None:
         """With `wall_clock`, workers write log time, and its lag is reported."""
         self._wall_clock = wall_clock
-        self._snapshot = Snapshot()
-
-    def set_snapshot(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self.snapshot = Snapshot()
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics, also those without samples."""
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         yield GaugeMetricFamily(
             "loadstream_broker_up",
             "1 if a broker answered the last check.",
@@ -124,29 +121,22 @@ class Observer:
 
     async def run(self) -> None:
         """Take snapshots until cancelled."""
-        snapshots = asyncio.create_task(self._take_snapshots())
+        due_at_s = 0.0
         try:
             while True:
                 self._health.beat()
+                if time.monotonic() >= due_at_s or self._health.find_uncounted():
+                    due_at_s = time.monotonic() + CHECK_INTERVAL_S
+                    try:
+                        await self.take_snapshot()
+                    except Exception:
+                        logger.exception("the stages could not be observed")
                 await asyncio.sleep(BEAT_S)
         finally:
-            snapshots.cancel()
-            await asyncio.gather(snapshots, return_exceptions=True)
             await self.stop()
 
     async def stop(self) -> None:
         await self._brokers.leave()
-
-    async def _take_snapshots(self) -> None:
-        while True:
-            try:
-                await self.take_snapshot()
-            except Exception:
-                logger.exception("the stages could not be observed")
-            due_s = time.monotonic() + CHECK_INTERVAL_S
-            await asyncio.sleep(BEAT_S)
-            while time.monotonic() < due_s and not self._health.find_uncounted():
-                await asyncio.sleep(BEAT_S)
 
     async def take_snapshot(self) -> None:
         inputs = [
@@ -169,22 +159,20 @@ class Observer:
             for (stage, _, _), records in lags.items():
                 by_stage[stage] += records
             self._health.set_lags(by_stage, counted)
-        self._gauges.set_snapshot(
-            Snapshot(
-                at_ms=time.time_ns() // 1_000_000,
-                lags=lags,
-                figures={
-                    (owned.stage, partition): stage.figures()
-                    for owned, _ in self._stages
-                    for partition, stage in owned.stages.items()
-                },
-                written_bytes={
-                    (owned.stage, topic): count
-                    for owned, publisher in self._stages
-                    for topic, count in publisher.written_bytes.items()
-                },
-                broker_up=spans is not None,
-            )
+        self._gauges.snapshot = Snapshot(
+            at_ms=time.time_ns() // 1_000_000,
+            lags=lags,
+            figures={
+                (owned.stage, partition): stage.figures()
+                for owned, _ in self._stages
+                for partition, stage in owned.stages.items()
+            },
+            written_bytes={
+                (owned.stage, topic): count
+                for owned, publisher in self._stages
+                for topic, count in publisher.written_bytes.items()
+            },
+            broker_up=spans is not None,
         )
 
 

@@ -1,8 +1,8 @@
 """Writes checkpoints in the background. A replay starts from a checkpoint if the first batch is missing.
 
 Immediately after rows were written, the local tables reflect one position of the journal. If a checkpoint
-is due, the checkpointer takes references to the rows at that moment. Then it writes the rows piece by
-piece while batches continue, with a separate producer.
+is due, the checkpointer copies the tables at that moment (not the rows themselves). Then it writes the rows
+piece by piece while batches continue, with a separate producer.
 
 A checkpoint is due when log time enters the next interval, so restarts cause no additional checkpoints.
 When the worker loses the partition, the checkpoint stops. Without its last piece it is ignored. If a
@@ -11,9 +11,8 @@ checkpoint fails, the failure is reported, and batches continue.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 from typing import Literal
 
@@ -35,8 +34,8 @@ ROWS_PER_ITERATION = 500
 #: Pause after a failed checkpoint, in seconds.
 RETRY_S = 60.0
 
-#: Keys and compressed values of each table, including other partitions.
-References = Sequence[tuple[list[bytes], list[bytes]]]
+#: Compressed rows of each table by key, including other partitions.
+Tables = Sequence[Mapping[bytes, bytes]]
 
 
 @dataclass(slots=True)
@@ -45,7 +44,7 @@ class _Task:
     position: JournalPosition
     now_ms: int
     interval: int
-    references: References
+    tables: Tables
     stopped: bool = False
 
 
@@ -59,7 +58,10 @@ class Checkpointer:
         count_result: Callable[[Result], None],
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`interval_s` is log time; `count_result` is called after each checkpoint."""
+        """Write with `publisher`, which `run` starts and stops.
+
+        `interval_s` is log time; `count_result` is called after each checkpoint.
+        """
         self._piece_bytes = piece_bytes
         self._publisher = publisher
         self._interval_ms = int(interval_s * 1000)
@@ -84,15 +86,12 @@ class Checkpointer:
         partition: int,
         position: JournalPosition,
         clock: bytes | None,
-        references: Callable[[], References],
+        copy_tables: Callable[[], Tables],
     ) -> None:
         """Start a checkpoint if one is due.
 
-        Args:
-            partition: number of the partition.
-            position: the journal position that the local tables reflect at this moment.
-            clock: the row of kind `partitions`.
-            references: returns references to the rows.
+        `position` is the journal position that the local tables reflect at this moment; `clock` is the row of
+        kind `partitions`.
         """
         now_ms = _read_now_ms(clock)
         interval = self._find_interval(now_ms)
@@ -103,18 +102,21 @@ class Checkpointer:
             # The journal is new, or the clock was ahead and has been corrected.
             self._intervals[partition] = interval
         elif interval > last_interval:
-            self._task = _Task(partition, position, now_ms, interval, references())
+            self._task = _Task(partition, position, now_ms, interval, copy_tables())
             self._task_started.set()
 
     async def run(self) -> None:
         """Write checkpoints until cancelled."""
-        while True:
-            await self._task_started.wait()
-            self._task_started.clear()
-            task = self._task
-            if task is not None:
-                await self._process(task)
-                self._task = None
+        await self._publisher.start()
+        try:
+            while True:
+                await self._task_started.wait()
+                self._task_started.clear()
+                if self._task is not None:
+                    await self._process(self._task)
+                    self._task = None
+        finally:
+            await self._publisher.stop()
 
     async def _process(self, task: _Task) -> None:
         result: Result = "failed"
@@ -124,29 +126,26 @@ class Checkpointer:
             result = "stopped"
             raise
         except Exception as error:
-            if self._publisher.is_running:
-                logger.warning(
-                    "the checkpoint of partition %d at journal offset %d could not be written: %s",
-                    task.partition,
-                    task.position.offset,
-                    error,
-                )
-            else:
-                result = "stopped"  # the worker ends
+            logger.warning(
+                "the checkpoint of partition %d at journal offset %d could not be written: %s",
+                task.partition,
+                task.position.offset,
+                error,
+            )
         finally:
             self._count_result(result)
         if result == "written" and task.partition in self._intervals:
             self._intervals[task.partition] = task.interval
-        task.references = ()
+        task.tables = ()
         if result == "failed":
             await asyncio.sleep(RETRY_S)
 
     async def _write(self, task: _Task) -> bool:
         """Write all pieces; return False if the checkpoint was stopped."""
         encoder = CheckpointEncoder(task.partition, task.position, task.now_ms, self._piece_bytes)
-        for keys, values in task.references:
-            rows = _join_rows(task.partition, keys, values)
-            for _ in range(0, len(keys), ROWS_PER_ITERATION):
+        for table in task.tables:
+            rows = _join_rows(task.partition, table)
+            for _ in range(0, len(table), ROWS_PER_ITERATION):
                 for piece in encoder.add(islice(rows, ROWS_PER_ITERATION)):
                     if task.stopped:
                         return False
@@ -162,19 +161,14 @@ class Checkpointer:
         return None if now_ms is None else now_ms // self._interval_ms
 
 
-def _join_rows(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[Row]:
+def _join_rows(partition: int, table: Mapping[bytes, bytes]) -> Iterator[Row]:
     """Yield the rows of a partition, with joined chunks and without the journal position."""
     prefix, position_key = f"{partition}/".encode(), row_key(partition, "", POSITION)
 
-    @cache
-    def index_values() -> dict[bytes, bytes]:
-        return dict(zip(keys, values, strict=True))
-
     def read_chunk(key: bytes) -> bytes | None:
-        value = index_values().get(key)
-        return None if value is None else decompress(value)
+        return decompress(table[key]) if key in table else None
 
-    for raw, value in zip(keys, values, strict=True):
+    for raw, value in table.items():
         if raw.startswith(prefix):
             key = raw.decode()
             if key != position_key and not is_chunk(key):

@@ -17,9 +17,9 @@ a week (therefore `CLAIM_S`). So each write also checks that no foreign record p
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.partition_records import read_range
@@ -54,13 +54,6 @@ class _Claim:
     made_at_s: float
     newest_offsets: dict[str, int | None]
     """Last written offset by topic; None: unknown."""
-    pending_writes: int = 0
-    is_idle: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set if there are no pending writes."""
-
-    @property
-    def is_old(self) -> bool:
-        return time.monotonic() - self.made_at_s > CLAIM_S
 
 
 class FencedPublisher(Publisher):
@@ -69,7 +62,6 @@ class FencedPublisher(Publisher):
     def __init__(self, settings: KafkaSettings) -> None:
         super().__init__(settings)
         self._claims: dict[int, _Claim] = {}
-        self._renewing = asyncio.Lock()
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
@@ -89,70 +81,54 @@ class FencedPublisher(Publisher):
         publisher = _PartitionPublisher(self._settings, transactional_id=f"{topics[0]}-{partition}")
         publisher.written_bytes = self.written_bytes
         await publisher.start()
-        claim = _Claim(publisher, time.monotonic(), dict.fromkeys(topics))
-        claim.is_idle.set()
-        return claim
+        return _Claim(publisher, time.monotonic(), dict.fromkeys(topics))
 
     async def _write_claim_records(self, claim: _Claim, partition: int) -> dict[str, int]:
         """Write a deletion of a row that does not exist to each topic; return the offsets."""
-        topics = list(claim.newest_offsets)
         deletion = [RowChange(row_key(partition, "", "claim"), None)]
-        await asyncio.gather(*(self._write(claim, topic, partition, deletion) for topic in topics))
-        claimed = {
-            topic: offset for topic, offset in claim.newest_offsets.items() if offset is not None
-        }
-        for topic in topics:
-            if topic not in claimed:
+        await self._write(claim, partition, dict.fromkeys(claim.newest_offsets, deletion))
+        claimed = {}
+        for topic, offset in claim.newest_offsets.items():
+            if offset is None:
                 raise NotAcknowledged(
                     f"the broker did not report the offset of the claim in {topic}"
                 )
+            claimed[topic] = offset
         return claimed
 
     async def write_rows(
-        self, topic: str, partition: int, changes: Iterable[RowChange]
-    ) -> list[int]:
-        """Write row changes of a claimed partition in order; return their offsets, -1 if unknown.
+        self, partition: int, changes: Mapping[str, Collection[RowChange]]
+    ) -> dict[str, list[int]]:
+        """Write row changes of a claimed partition to changelogs, each in order; return their offsets.
+
+        A further call for the partition must wait for this one.
 
         Raises:
-            LostOwnership: another worker has claimed the partition.
+            LostOwnership: another worker has claimed the partition, or the claim was released.
         """
-        claim = self._get_claim(topic, partition)
-        if claim.is_old:
-            # Tables are written concurrently; only one write renews the claim.
-            async with self._renewing:
-                claim = self._get_claim(topic, partition)
-                if claim.is_old:
-                    claim = await self._renew(claim, topic, partition)
-        return await self._write(claim, topic, partition, changes)
-
-    def _get_claim(self, topic: str, partition: int) -> _Claim:
         claim = self._claims.get(partition)
-        if claim is None:  # the claim was released meanwhile
-            raise _build_ownership_error(topic, partition)
-        return claim
+        if claim is None:
+            raise _build_ownership_error(partition)
+        if time.monotonic() - claim.made_at_s > CLAIM_S:
+            claim = await self._renew(claim, partition)
+        return await self._write(claim, partition, changes)
 
-    async def _renew(self, old_claim: _Claim, topic: str, partition: int) -> _Claim:
+    async def _renew(self, old_claim: _Claim, partition: int) -> _Claim:
         """Replace an old claim that is still valid."""
-        await (
-            old_claim.is_idle.wait()
-        )  # the new claim makes the brokers refuse writes of the old claim
         claim = await self._start_claim(list(old_claim.newest_offsets), partition)
         try:
-            offsets = await self._write_claim_records(claim, partition)
-            for claimed_topic, offset in offsets.items():
-                last_offset = old_claim.newest_offsets[claimed_topic]
-                await self._check_no_gap(last_offset, offset, claimed_topic, partition)
-            self._check_unchanged(old_claim, topic, partition)
+            for topic, offset in (await self._write_claim_records(claim, partition)).items():
+                last_offset = old_claim.newest_offsets[topic]
+                await self._check_no_gap(last_offset, offset, topic, partition)
         except BaseException:
             self._stop_later(claim)
             raise
+        if self._claims.get(partition) is not old_claim:  # released meanwhile
+            self._stop_later(claim)
+            raise _build_ownership_error(partition)
         self._claims[partition] = claim
         self._stop_later(old_claim)
         return claim
-
-    def _check_unchanged(self, claim: _Claim, topic: str, partition: int) -> None:
-        if self._claims.get(partition) is not claim:
-            raise _build_ownership_error(topic, partition)
 
     def release(self, partition: int) -> None:
         """Give up the claim of a partition."""
@@ -173,27 +149,23 @@ class FencedPublisher(Publisher):
         await super().stop()
 
     async def _write(
-        self, claim: _Claim, topic: str, partition: int, changes: Iterable[RowChange]
-    ) -> list[int]:
-        claim.pending_writes += 1
-        claim.is_idle.clear()
+        self, claim: _Claim, partition: int, changes: Mapping[str, Collection[RowChange]]
+    ) -> dict[str, list[int]]:
         try:
-            offsets = await claim.publisher.write_rows(topic, partition, changes)
+            offsets = await claim.publisher.write_rows(partition, changes)
         except NotAcknowledged as error:
             from aiokafka.errors import ProducerFenced
 
             if isinstance(error.__cause__, ProducerFenced):
-                raise _build_ownership_error(topic, partition) from error
+                raise _build_ownership_error(partition) from error
             raise
-        finally:
-            claim.pending_writes -= 1
-            if not claim.pending_writes:
-                claim.is_idle.set()
-        if offsets:
-            last_offset = claim.newest_offsets[topic]
-            claim.newest_offsets[topic] = offsets[-1] if offsets[-1] >= 0 else None
-            if offsets[0] >= 0:
-                await self._check_no_gap(last_offset, offsets[0], topic, partition)
+        for topic, topic_offsets in offsets.items():
+            if topic_offsets:
+                first, last = topic_offsets[0], topic_offsets[-1]
+                before = claim.newest_offsets[topic]
+                claim.newest_offsets[topic] = last if last >= 0 else None
+                if first >= 0:
+                    await self._check_no_gap(before, first, topic, partition)
         return offsets
 
     async def _check_no_gap(
@@ -205,12 +177,12 @@ class FencedPublisher(Publisher):
         if offset <= last_offset or await read_range(
             self._settings, topic, partition, last_offset + 1, offset
         ):
-            raise _build_ownership_error(topic, partition)
+            raise _build_ownership_error(partition)
 
 
-def _build_ownership_error(topic: str, partition: int) -> LostOwnership:
+def _build_ownership_error(partition: int) -> LostOwnership:
     return LostOwnership(
-        f"another worker owns partition {partition} of {topic}, and this worker did not notice: "
+        f"another worker owns partition {partition}, and this worker did not notice: "
         f"{LOST_OWNERSHIP_REASONS}. Start this worker again, so that it reads its partitions again"
     )
 

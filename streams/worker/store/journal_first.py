@@ -8,11 +8,12 @@ crash, the last batches of the journal are applied to the rows.
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from connectors.kafka.partition_records import read_pieces
 from connectors.kafka.reader import Gap, Record
+from schemas.base.refusals import Refusal
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key
@@ -49,11 +50,6 @@ class JournalFirst:
 
         The brokers refuse rows of former owners after this call. Rows that a former owner wrote after
         `rows` were read are in the journal as well, so they are written again.
-
-        Args:
-            partition: number of the partition.
-            rows: rows of the partition in the tables.
-            topic_ids: known ids of topics.
 
         Raises:
             DamagedTable: the row with the journal position cannot be read.
@@ -152,11 +148,11 @@ class JournalFirst:
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, first, end, _refuse_deleted
         ):
-            tail = journal.read_tail(reader, ((entry.offset, entry.value) for entry in entries))
-            dead_letters = _build_foreign_letters(reader, entries)
-            await self._publisher.publish((*tail.outputs, *dead_letters))
-            for key, value in tail.rows.items():
-                changes.add(key, value)
+            batches, dead_letters = _read_batches(reader, entries)
+            outputs = chain.from_iterable(batch.outputs for batch in batches)
+            await self._publisher.publish((*outputs, *dead_letters))
+            for row in chain.from_iterable(batch.rows for batch in batches):
+                changes.add(row.key, row.value)
         return changes
 
     async def _append(self, batch: AppliedBatch) -> journal.JournalPosition:
@@ -193,9 +189,7 @@ class JournalFirst:
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, position.offset + 1, end, _refuse_deleted
         ):
-            for entry in entries:
-                reader.feed(entry.offset, entry.value)
-            dead_letters += _build_foreign_letters(reader, entries)
+            dead_letters += _read_batches(reader, entries)[1]
         epoch = reader.position.epoch
         if epoch != position.epoch:
             self.close(partition)
@@ -216,14 +210,17 @@ def _refuse_deleted(gap: Gap) -> None:
     )
 
 
-def _build_foreign_letters(
-    reader: journal.JournalReader, entries: Collection[Record]
-) -> list[OutputRecord]:
-    """Return dead letters for the foreign records among the newest entries."""
-    records = {entry.offset: convert_to_input(entry) for entry in entries}
+def _read_batches(
+    reader: journal.JournalReader, entries: Iterable[Record]
+) -> tuple[list[journal.JournalBatch], list[OutputRecord]]:
+    """Return the batches that the entries complete, and dead letters for foreign records."""
+    batches: list[journal.JournalBatch] = []
     dead_letters: list[OutputRecord] = []
-    for foreign in reader.take_foreign():
-        reason = foreign.refusal.reason
-        logger.warning("journal offset %d was skipped: %s", foreign.offset, reason)
-        dead_letters += build_dead_letters(records[foreign.offset], foreign.refusal)
-    return dead_letters
+    for entry in entries:
+        result = reader.feed(entry.offset, entry.value)
+        if isinstance(result, Refusal):
+            logger.warning("journal offset %d was skipped: %s", entry.offset, result.reason)
+            dead_letters += build_dead_letters(convert_to_input(entry), result)
+        elif result is not None:
+            batches.append(result)
+    return batches, dead_letters

@@ -9,7 +9,8 @@ memory is not durable.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from connectors.kafka.producer import connect_producer
@@ -49,7 +50,6 @@ class Publisher:
         self._producer: Any = None
         self._starting = asyncio.Lock()
         self._partition_counts: dict[str, int] = {}
-        self._separate: list[Publisher] = []
         self.written_bytes: Counter[str] = Counter()
         """Bytes of keys and values by topic."""
 
@@ -58,19 +58,6 @@ class Publisher:
         async with self._starting:
             if self._producer is None:
                 self._producer = await self._connect()
-            for publisher in self._separate:
-                await publisher.start()
-
-    @property
-    def is_running(self) -> bool:
-        return self._producer is not None
-
-    def create_separate(self) -> "Publisher":
-        """Return a publisher that starts and stops with this one; they do not delay each other."""
-        other = Publisher(self._settings)
-        other.written_bytes = self.written_bytes
-        self._separate.append(other)
-        return other
 
     async def _connect(self) -> Any:
         options = {"linger_ms": 0, "max_batch_size": _BATCH_BYTES, **self._options}
@@ -78,8 +65,6 @@ class Publisher:
 
     async def stop(self) -> None:
         """Disconnect after pending writes."""
-        for publisher in self._separate:
-            await publisher.stop()
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()
@@ -96,12 +81,20 @@ class Publisher:
         )
 
     async def write_rows(
-        self, topic: str, partition: int, changes: Iterable[RowChange]
-    ) -> list[int]:
-        """Write row changes to a changelog in order; return and raise as `publish` does."""
-        return await self._deliver(
-            (topic, change.key.encode(), change.value, partition, None) for change in changes
+        self, partition: int, changes: Mapping[str, Collection[RowChange]]
+    ) -> dict[str, list[int]]:
+        """Write row changes to changelogs, each in order; return offsets and raise as `publish` does."""
+        offsets = iter(
+            await self._deliver(
+                (topic, change.key.encode(), change.value, partition, None)
+                for topic, topic_changes in changes.items()
+                for change in topic_changes
+            )
         )
+        return {
+            topic: list(islice(offsets, len(topic_changes)))
+            for topic, topic_changes in changes.items()
+        }
 
     async def append(self, topic: str, partition: int, values: Iterable[bytes]) -> int:
         """Write records with the partition as key, in order; return the offset of the last record."""
@@ -113,64 +106,56 @@ class Publisher:
         return last_offset
 
     async def _deliver(self, records: Iterable[_Record]) -> list[int]:
-        by_partition: dict[tuple[str, int], list[tuple[int, _Record]]] = defaultdict(list)
+        by_partition: dict[tuple[str, int], list[_Record]] = defaultdict(list)
+        numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
         count = 0
         for record in records:
             topic, key, value, partition, _ = record
             self.written_bytes[topic] += len(key) + len(value or b"")
             if partition is None:
                 partition = partition_for(key, await self._count_partitions(topic))
-            by_partition[topic, partition].append((count, record))
+            by_partition[topic, partition].append(record)
+            numbers[topic, partition].append(count)
             count += 1
-        offsets = [-1] * count
-        outcomes = await asyncio.gather(
-            *(
-                self._send(topic_partition, numbered, offsets)
-                for topic_partition, numbered in by_partition.items()
-            ),
+        answers = await asyncio.gather(
+            *(self._send(*target, of_partition) for target, of_partition in by_partition.items()),
             return_exceptions=True,
         )
-        for (topic, partition), outcome in zip(by_partition, outcomes, strict=True):
-            if isinstance(outcome, AssertionError | asyncio.CancelledError):
-                raise outcome
-            if outcome is not None:
+        offsets = [-1] * count
+        for (topic, partition), answer in zip(by_partition, answers, strict=True):
+            if isinstance(answer, BaseException):
                 raise NotAcknowledged(
                     f"{len(by_partition[topic, partition])} records to {topic}, partition {partition}, were "
-                    f"not all acknowledged: {type(outcome).__name__}: {outcome}"
-                ) from outcome
+                    f"not all acknowledged: {type(answer).__name__}: {answer}"
+                ) from answer
+            for number, offset in zip(numbers[topic, partition], answer, strict=True):
+                offsets[number] = offset
         return offsets
 
-    async def _send(
-        self,
-        topic_partition: tuple[str, int],
-        numbered: list[tuple[int, _Record]],
-        offsets: list[int],
-    ) -> None:
-        """Send the records of one partition in as few batches as possible; set their offsets."""
-        topic, partition = topic_partition
-        sent: list[tuple[list[int], Any]] = []
-        remaining = iter(numbered)
-        next_record = next(remaining, None)
+    async def _send(self, topic: str, partition: int, records: Sequence[_Record]) -> list[int]:
+        """Send the records of one partition in as few batches as possible; return their offsets."""
+        sent: list[tuple[int, Any]] = []
+        position = 0
         try:
-            while next_record is not None:
-                builder = self._producer.create_batch()
-                numbers = []
-                while next_record is not None:
-                    number, (_, key, value, _, timestamp_ms) = next_record
-                    if builder.append(key=key, value=value, timestamp=timestamp_ms) is None:
+            while position < len(records):
+                first, batch = position, self._producer.create_batch()
+                while position < len(records):
+                    _, key, value, _, timestamp_ms = records[position]
+                    if batch.append(key=key, value=value, timestamp=timestamp_ms) is None:
                         break
-                    numbers.append(number)
-                    next_record = next(remaining, None)
-                sent.append((numbers, await self._send_batch(builder, topic, partition)))
+                    position += 1
+                future = await self._send_batch(batch, topic, partition)
+                sent.append((position - first, future))
         finally:
             # Wait for the sent batches, even if a later batch was not accepted.
             answers = await asyncio.gather(*(future for _, future in sent), return_exceptions=True)
-        for (numbers, _), answer in zip(sent, answers, strict=True):
+        offsets: list[int] = []
+        for (count, _), answer in zip(sent, answers, strict=True):
             if isinstance(answer, BaseException):
                 raise answer
-            if answer.offset >= 0:
-                for index, number in enumerate(numbers):
-                    offsets[number] = answer.offset + index
+            unknown = answer.offset < 0
+            offsets += [-1] * count if unknown else range(answer.offset, answer.offset + count)
+        return offsets
 
     async def _send_batch(self, batch: Any, topic: str, partition: int) -> Any:
         """Pass a batch to the producer, and return its future; wait while no broker answers."""

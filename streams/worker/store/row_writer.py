@@ -19,7 +19,7 @@ from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange
 from streams.worker.event_loop import TimeSlice
-from streams.worker.store.checkpointer import Checkpointer, References
+from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.tables import RowTable
 
@@ -53,11 +53,6 @@ class OwnedPartition:
     """When the journal last proved the ownership, by the monotonic clock."""
     unwritten: Changes
     writing: Changes = field(default_factory=Changes)
-
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether the journal has proved the ownership recently."""
-        return time.monotonic() - self.owned_at_s <= OWNED_S
 
 
 class RowWriter:
@@ -151,7 +146,12 @@ class RowWriter:
         # No other task has run since the last write, so the local rows reflect `position`.
         if written and self._checkpoints is not None and self._may_write(owned):
             clock = self._read_row(row_key(owned.number, "", PARTITION))
-            self._checkpoints.start_if_due(owned.number, position, clock, self._list_references)
+            self._checkpoints.start_if_due(
+                owned.number,
+                position,
+                clock,
+                lambda: [table.copy_rows() for table in self._tables.values()],
+            )
 
     async def _write_pieces(
         self, owned: OwnedPartition, changes: Changes, position: JournalPosition
@@ -187,29 +187,21 @@ class RowWriter:
         return True
 
     def _may_write(self, owned: OwnedPartition) -> bool:
-        """Tell whether the worker has owned the partition since this takeover."""
-        return self.partitions.get(owned.number) is owned and owned.is_confirmed
+        """Tell whether the worker has owned the partition since this takeover, as the journal proved recently."""
+        is_recent = time.monotonic() - owned.owned_at_s <= OWNED_S
+        return is_recent and self.partitions.get(owned.number) is owned
 
     async def _write_piece(self, partition: int, piece: Collection[RowChange]) -> None:
         by_table: dict[str, list[RowChange]] = defaultdict(list)
         for change in piece:
             by_table[table_of_key(change.key)].append(change)
-        await asyncio.gather(
-            *(
-                self._write_table(self._tables[name], partition, changes)
-                for name, changes in by_table.items()
-            )
-        )
-
-    async def _write_table(
-        self, table: RowTable, partition: int, changes: Collection[RowChange]
-    ) -> None:
-        records = table.split_changes(changes)
-        await self._publisher.write_rows(table.changelog, partition, records)
-        table.store(records)
+        records = {
+            name: self._tables[name].split_changes(changes) for name, changes in by_table.items()
+        }
+        changelogs = {self._tables[name].changelog: rows for name, rows in records.items()}
+        await self._publisher.write_rows(partition, changelogs)
+        for name, rows in records.items():
+            self._tables[name].store(rows)
 
     def _read_row(self, key: str) -> bytes | None:
         return self._tables[table_of_key(key)].read_row(key)
-
-    def _list_references(self) -> References:
-        return [table.list_references() for table in self._tables.values()]

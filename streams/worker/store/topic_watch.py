@@ -8,9 +8,8 @@ start, `check_ids` tells which partitions must be reset.
 If topics refuse writes, because too few replicas are in sync, this is reported as a problem: the worker
 is not ready and waits.
 
-aiokafka does not support topic ids, so this module uses librdkafka in a thread. With brokers without ids
-(Kafka before 2.8, the embedded broker), only `check_ends` can detect that a topic was created again: a
-partition ends too early.
+aiokafka does not support topic ids, so this module uses librdkafka in a thread. The embedded broker has no ids,
+so only `check_ends` can detect that a topic was created again: a partition ends too early.
 """
 
 import asyncio
@@ -32,8 +31,6 @@ logger = logging.getLogger(__name__)
 CHECK_INTERVAL_S = 5.0
 #: Timeout of a request, in seconds.
 ANSWER_S = 5.0
-#: The id returned by a broker without topic ids.
-_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class TopicChanged(RuntimeError):
@@ -52,10 +49,8 @@ class TopicFacts:
     partitions: int
     topic_id: str = ""
     """The id as Kafka's tools print it; empty: unknown."""
-    in_sync: int = 0
-    """Smallest number of replicas in sync among partitions with missing replicas."""
-    lacks_replicas: bool = False
-    """Whether any partition has replicas that are not in sync."""
+    in_sync: int | None = None
+    """Smallest number of replicas in sync among partitions with missing replicas; None: there are none."""
 
 
 class TopicWatch:
@@ -83,7 +78,7 @@ class TopicWatch:
     async def run(self, partitions: Partitions) -> None:
         """Check every `CHECK_INTERVAL_S` until cancelled, and report problems. Raises TopicChanged."""
         while True:
-            if await self.check_once(in_sync=True):
+            if await self.check_once():
                 partitions.problems.report("topics", self._find_problems())
             if self._refusing:
                 partitions.writes_refused_at_s = time.monotonic()
@@ -101,20 +96,19 @@ class TopicWatch:
             "The worker waits for the other replicas"
         }
 
-    async def check_once(self, *, in_sync: bool = False) -> bool:
-        """Check once; return False if no broker answered in time. Raises TopicChanged.
-
-        With `in_sync`, replicas are checked as well, which takes longer.
-        """
+    async def check_once(self) -> bool:
+        """Check once; return False if no broker answered in time. Raises TopicChanged."""
         try:
             topics = await asyncio.to_thread(self._read_topics)
-            if in_sync:
-                needed = await asyncio.to_thread(self._read_required_replicas, topics)
-                self._refusing = {
-                    name: (topics[name].in_sync, count)
-                    for name, count in needed.items()
-                    if topics[name].in_sync < count
-                }
+            present = {
+                name: facts.in_sync for name, facts in topics.items() if facts.in_sync is not None
+            }
+            needed = await asyncio.to_thread(self._read_required_replicas, present)
+            self._refusing = {
+                name: (present[name], count)
+                for name, count in needed.items()
+                if present[name] < count
+            }
         except Exception as error:
             # `Brokers` reports that brokers do not answer.
             logger.debug("the brokers do not list the topics: %s", error)
@@ -179,26 +173,21 @@ class TopicWatch:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
                 continue
-            topic_id = str(topic.topic_id)
-            missing = [
-                partition
+            in_sync = [
+                len(partition.isr)
                 for partition in topic.partitions
                 if len(partition.isr) < len(partition.replicas)
             ]
             topics[name] = TopicFacts(
-                len(topic.partitions),
-                "" if topic_id == _NO_ID else topic_id,
-                in_sync=min((len(partition.isr) for partition in missing), default=0),
-                lacks_replicas=bool(missing),
+                len(topic.partitions), str(topic.topic_id), min(in_sync, default=None)
             )
         return topics
 
-    def _read_required_replicas(self, topics: Mapping[str, TopicFacts]) -> dict[str, int]:
-        """Return the required number of replicas in sync, if known, of topics with missing replicas."""
+    def _read_required_replicas(self, names: Collection[str]) -> dict[str, int]:
+        """Return the required number of replicas in sync of topics, if known."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        names = [name for name, facts in topics.items() if facts.lacks_replicas]
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         needed = {}
         answers = (
@@ -218,16 +207,7 @@ class TopicWatch:
 
 
 def check_ids(stored: Mapping[str, str], present: Mapping[str, str], partitions: int) -> None:
-    """Compare stored ids of topics with the present ids.
-
-    Args:
-        stored: known ids by topic in a partition's rows.
-        present: known ids by topic.
-        partitions: number of partitions.
-
-    Raises:
-        TopicChanged: the id of a topic has changed.
-    """
+    """Compare the ids of topics in a partition's rows with the present ids. Raises TopicChanged."""
     for name, topic_id in sorted(stored.items()):
         if present.get(name, topic_id) != topic_id:
             all_partitions = " ".join(map(str, range(partitions)))
@@ -238,14 +218,10 @@ def check_ids(stored: Mapping[str, str], present: Mapping[str, str], partitions:
 
 
 def check_ends(positions: Mapping[Any, int], ends: Mapping[Any, int | None]) -> None:
-    """Check that no input ends before its applied offset.
+    """Check that no input ends before its applied offset. Raises TopicChanged.
 
-    Args:
-        positions: last applied offset, by topic and partition; -1: none.
-        ends: next offset, read after the positions; None: the partition is empty.
-
-    Raises:
-        TopicChanged: an input ends before its applied offset.
+    `positions` has the last applied offsets by topic and partition (-1: none), `ends` the next offsets, read after
+    the positions (None: the partition is empty).
     """
     for (topic, partition), position in positions.items():
         end = ends.get((topic, partition)) or 0

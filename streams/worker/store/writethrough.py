@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from connectors.kafka.partition_records import read_range
-from connectors.kafka.reader import Record
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.percentiles import TopicIds
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
 from streams.stage.journal import JournalPosition
 from streams.stage.packing import Changes
-from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row
+from streams.stage.records import AppliedBatch, PartitionRows, RowChange, read_row
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.topic_watch import check_ids
 from streams.worker.tables import RowTable
@@ -52,11 +51,12 @@ class WriteThrough:
         entries = await read_range(
             self._settings, changelog, partition, recovered + 1, claimed[changelog]
         )
-        self._table.store([_decode_change(entry) for entry in entries])
+        self._table.store(RowChange((entry.key or b"").decode(), entry.value) for entry in entries)
         newest = self._table.read_rows([partition])[partition]
         changes = self._table.list_orphan_removals(partition)
         key = row_key(partition, "", "topics")
-        stored_ids = _read_topic_ids(key, newest.pop(key, None))
+        stored = newest.pop(key, None)
+        stored_ids = {} if stored is None else read_row(key, stored).ids
         check_ids(stored_ids, topic_ids, self._settings.partitions)
         if stored_ids != topic_ids:
             changes.append(RowChange(key, encode(TopicIds(ids=dict(topic_ids)))))
@@ -92,17 +92,5 @@ class WriteThrough:
 
     async def _write(self, partition: int, records: Sequence[RowChange]) -> None:
         if records:
-            await self._publisher.write_rows(self._table.changelog, partition, records)
+            await self._publisher.write_rows(partition, {self._table.changelog: records})
             self._table.store(records)
-
-
-def _decode_change(entry: Record) -> RowChange:
-    try:
-        return RowChange((entry.key or b"").decode(), entry.value)
-    except UnicodeDecodeError:
-        raise DamagedTable(repr(entry.key), "the key is not UTF-8") from None
-
-
-def _read_topic_ids(key: str, value: bytes | None) -> Mapping[str, str]:
-    ids: Mapping[str, str] = {} if value is None else read_row(key, value).ids
-    return ids

@@ -103,9 +103,7 @@ def test_a_checkpoint_of_another_journal_is_not_used() -> None:
     assert _begun_at(broker) == offsets[1]
     del broker.topics["journal"][offsets[2] :]
     broker.topics["journal"][offsets[1]] = b"unreadable"
-    with pytest.raises(
-        NotReplayable, match="3 are complete, 2 of them with a position in the journal"
-    ):
+    with pytest.raises(NotReplayable, match="has no complete checkpoint"):
         choose_checkpoint(broker, 0, None)
 
 
@@ -138,8 +136,7 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
         with pytest.raises(NotReplayable) as caught:
             choose_checkpoint(broker, 0, from_ms)
         words = str(caught.value)
-        assert "0 are complete" in words
-        assert "1 are incomplete; 1 records are unreadable" in words
+        assert "has no complete checkpoint" in words
         assert "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S" in words
         assert "retention.ms" in words
 

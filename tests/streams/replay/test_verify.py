@@ -388,4 +388,4 @@ def _holds(value: bytes) -> bool:
 def _batches(history: Journaled) -> list[Any]:
     reader = journal.JournalReader(journal.JournalPosition(), 0)
     read = [reader.feed(number, value) for number, value in enumerate(history.journal)]
-    return [asdict(batch) for batch in read if batch is not None]
+    return [asdict(batch) for batch in read if isinstance(batch, journal.JournalBatch)]

@@ -46,7 +46,12 @@ async def test_no_records_are_applied_for_an_old_generation(
     ("undelivered", "counted"), [(True, "healed_records"), (False, "records_read_ahead")]
 )
 async def test_undelivered_records_are_counted(
-    runner: StageRunner, monkeypatch: pytest.MonkeyPatch, *, undelivered: bool, counted: str
+    runner: StageRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    undelivered: bool,
+    counted: str,
 ) -> None:
     async def pieces(*_: object) -> AsyncIterator[list[Record]]:
         yield [Record(_TOPIC, 0, offset, 0, None, None) for offset in range(3)]
@@ -67,3 +72,4 @@ async def test_undelivered_records_are_counted(
         for name in ("healed_records", "records_read_ahead")
     }
     assert counts == {"healed_records": 0, "records_read_ahead": 0, counted: 3}
+    assert ("read 3 records from offset 0 on" in caplog.text) == undelivered

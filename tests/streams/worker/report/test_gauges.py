@@ -17,7 +17,7 @@ def _shown(look: Snapshot, *, wall_clock: bool = True) -> CollectorRegistry:
     registry = CollectorRegistry()
     gauges = Gauges(wall_clock=wall_clock)
     registry.register(gauges)
-    gauges.set_snapshot(look)
+    gauges.snapshot = look
     return registry
 
 
@@ -58,9 +58,9 @@ def test_a_lost_partition_has_no_metrics() -> None:
     gauges = Gauges()
     registry.register(gauges)
     labels = {"stage": "cluster", "topic": "clock", "partition": "0"}
-    gauges.set_snapshot(Snapshot(lags={("cluster", "clock", 0): 1}))
+    gauges.snapshot = Snapshot(lags={("cluster", "clock", 0): 1})
     assert registry.get_sample_value("loadstream_input_lag_records", labels) == 1
-    gauges.set_snapshot(Snapshot())
+    gauges.snapshot = Snapshot()
     assert registry.get_sample_value("loadstream_input_lag_records", labels) is None
 
 

@@ -27,7 +27,7 @@ from streams.worker.store import checkpointer as module
 from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
-from streams.worker.store.publisher import LostOwnership
+from streams.worker.store.publisher import LostOwnership, Publisher
 from streams.worker.store.row_writer import RowWriter
 from streams.worker.tables import RowTable
 from tests.conftest import RunningBroker
@@ -46,7 +46,7 @@ class Owner:
         self.publisher = FencedPublisher(kafka)
         self.results: list[str] = []
         self.reported = asyncio.Event()
-        self.separate = self.publisher.create_separate()
+        self.separate = Publisher(kafka)
         self.checkpointer = Checkpointer(self.separate, 60.0, self._tell, piece_bytes)
         rows = RowWriter(self.tables, self.publisher, self.checkpointer)
         self.journal = JournalFirst(kafka, self.publisher, rows)
