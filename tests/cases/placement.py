@@ -15,7 +15,7 @@ from schemas.topics.codec import decode_as
 from streams.pods.kind import compute_demand
 from tests.cases.case import case, cases
 from tests.cases.cluster import LOAD_AWARE, Cluster, make_object, make_pod, make_policy, merge
-from tests.streams.builders import container, tick
+from tests.streams.builders import container, controlled_by, policy_record, tick, user_request
 
 # --- demand of a pod -----------------------------------------------------------------------------
 
@@ -332,6 +332,24 @@ def place_on_leaving_nodes_last(taint: tuple[str, str]) -> str:
     return _place_with_taint(
         Taint.model_validate({"key": key, "effect": effect}),
         tolerations=(Toleration(operator="Exists"),),
+    )
+
+
+@cases(
+    "2.drained",
+    ("n1 is drained, n2 at 60 %; a pod of a ReplicaSet tolerates everything", "ReplicaSet", "n2"),
+    ("a pod of a DaemonSet, which no drain evicts", "DaemonSet", "n1"),
+)
+def place_on_a_drained_node(kind: str) -> str:
+    cluster = Cluster("", n1=5, n2=60)
+    cluster.pass_minutes()
+    cluster.apply(policy_record("mode: enforce"), user_request("drain", node="n1"))
+    return cluster.place(
+        make_pod(
+            "p",
+            owners=controlled_by("web", kind),
+            tolerations=(Toleration(operator="Exists"),),
+        )
     )
 
 

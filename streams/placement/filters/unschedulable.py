@@ -1,7 +1,7 @@
-"""Filter NodeUnschedulable: cordoned nodes get no new pods.
+"""Filter NodeUnschedulable: cordoned and drained nodes get no new pods.
 
-Kubernetes also taints a cordoned node. Pods that tolerate this taint, such as pods of a DaemonSet, are not
-refused.
+Kubernetes also taints a cordoned node. Pods that tolerate this taint are not refused there. A drained node
+refuses them too, because the drain would evict them again; only pods of a DaemonSet stay.
 """
 
 from schemas.messages.nodes import Taint
@@ -14,6 +14,7 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_OPEN, _CORDONED, _DRAINED = range(3)
 
 
 class NodeUnschedulable(SingleReasonFilter):
@@ -22,25 +23,29 @@ class NodeUnschedulable(SingleReasonFilter):
     watches = Change.STATE
 
     def __init__(self) -> None:
-        self._cordoned = InternedColumn(default=False)
+        self._closed = InternedColumn(default=_OPEN)
 
     def relayout(self, source: IntArray) -> None:
-        self._cordoned.relayout(source)
+        self._closed.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         unschedulable = node.state is not None and node.state.unschedulable
-        self._cordoned.put(row, unschedulable or node.cordoned)
+        cordoned = _CORDONED if unschedulable else _OPEN
+        self._closed.put(row, _DRAINED if node.cordoned else cordoned)
 
-    def prepare(self, kind: Kind) -> bool:
-        return Tolerations(kind.pod.tolerations).covers(_CORDON)
+    def prepare(self, kind: Kind) -> int:
+        """Return the highest value of nodes that accept the pods."""
+        if not Tolerations(kind.pod.tolerations).covers(_CORDON):
+            return _OPEN
+        return _DRAINED if kind.daemon else _CORDONED
 
-    def mask(self, prepared: bool) -> BoolArray | None:
-        if prepared or True not in self._cordoned:
+    def mask(self, prepared: int) -> BoolArray | None:
+        if not any(closed > prepared for closed in self._closed):
             return None
-        return self._cordoned.mask_values((False,))
+        return self._closed.mask_passing(lambda closed: closed <= prepared)
 
-    def can_refuse(self, prepared: bool) -> bool:
-        return not prepared
+    def can_refuse(self, prepared: int) -> bool:
+        return prepared != _DRAINED
 
-    def reason(self, prepared: bool, row: int) -> str | None:
-        return self.single_reason if not prepared and self._cordoned.get(row) else None
+    def reason(self, prepared: int, row: int) -> str | None:
+        return self.single_reason if self._closed.get(row) > prepared else None
