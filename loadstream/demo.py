@@ -13,7 +13,7 @@ import typer
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, make_directory
 from loadstream.cli.command import as_messages, command
-from simulation.closed_loop.named_scenarios import SCENARIOS
+from simulation.named_scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from simulation.demo.runner import DemoResult

@@ -158,8 +158,7 @@ def demo(
 
     from simulation.control_plane.build import ControlPlaneUnavailable, build
     from simulation.kubernetes_demo.runner import run
-    from simulation.kubernetes_demo.steps import Size
-    from simulation.kubernetes_demo.topic_client import RecordLost
+    from simulation.kubernetes_demo.steps import RecordLost, Size
     from simulation.kubernetes_demo.view import show_live
     from simulation.processes import ProcessDied
 

@@ -6,7 +6,6 @@
                                          └── rule_contender: a rule of another scheduler
 
     parameters       parameters of a run
-    named_scenarios  parameters of kinds of load, by name
     trace_files      files of published traces
     traces           sizes and CPU, from files or a model
     system_usage     usage of the nodes themselves, from a file or a model

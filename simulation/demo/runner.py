@@ -22,7 +22,6 @@ from schemas.topics.codec import decode
 from simulation.closed_loop.comparison import Comparison
 from simulation.closed_loop.contenders import make_factories
 from simulation.closed_loop.finished_runs import Run
-from simulation.closed_loop.named_scenarios import SCENARIOS
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import execute_run
 from simulation.closed_loop.scenario import Array, Scenario, draw_scenario
@@ -32,6 +31,7 @@ from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.demo.evidence import Evidence
 from simulation.demo.view import OUTPUTS_SHOWN, Display, RunState
+from simulation.named_scenarios import SCENARIOS
 from simulation.processes import make_environment, make_worker, run_processes
 from simulation.worker_stages import LockStepStages
 from streams.in_process.pipeline import LocalPipeline

@@ -3,7 +3,6 @@
 cluster       nodes, deployments with budgets, usage of their pods
 runner        starts and stops all processes
 steps         the steps of the demo, and what loadstream reports
-topic_client  messages from the broker
 view          the nodes, live
 summary       the result, checked against the API server's audit log
 """

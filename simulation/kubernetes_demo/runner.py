@@ -18,9 +18,15 @@ from schemas.messages.policies import PolicyRecord
 from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import audit
 from simulation.control_plane.server import ControlPlane
-from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
+from simulation.kubernetes_demo.steps import (
+    READ_TOPICS,
+    DemoRun,
+    Observations,
+    Size,
+    Snapshot,
+    TopicClient,
+)
 from simulation.kubernetes_demo.summary import Summary, summarize
-from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import (
     LoadstreamProcess,
     make_duty,

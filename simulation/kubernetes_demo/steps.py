@@ -10,18 +10,22 @@ user of the cluster, and reads the API server and loadstream's topics.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
+from connectors.kafka.client import Connection
+from connectors.kafka.extents import read_topic_extents
+from connectors.kafka.reader import Gap, Reader
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
+from schemas.base.refusals import Refusal
 from schemas.messages.commands import CommandOutcome, EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import NodeMetric
+from schemas.topics.codec import decode
 from simulation.kubernetes_demo import cluster
-from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import LoadstreamProcess
 
 READ_TOPICS = (
@@ -35,6 +39,49 @@ HOT_PERCENT = 70
 #: One node in this many becomes hot.
 HOT_EVERY = 20
 _POLL_S = 1.0
+
+
+class RecordLost(RuntimeError):
+    """The broker has dropped a record, or a message cannot be read."""
+
+
+class TopicClient:
+    """Receives messages of topics; a context manager. Each call may raise BrokerUnavailable.
+
+    All partitions are read from their beginning. Lost records and unreadable messages are errors, because
+    they would falsify the numbers of the demo.
+    """
+
+    def __init__(self, connection: Connection, topics: Sequence[str]) -> None:
+        starts = {
+            (topic, extent.partition): 0
+            for topic in topics
+            for extent in read_topic_extents(connection, topic)
+        }
+        self._reader = Reader(connection, starts, fetch_wait_ms=20)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+
+    def receive(self, timeout_s: float) -> Iterator[Any]:
+        """Yield messages as they arrive, for `timeout_s` seconds. Raises RecordLost."""
+        deadline_s = time.monotonic() + timeout_s
+        left_s = timeout_s
+        while True:
+            for record in self._reader.poll(max(0.0, left_s)):
+                if isinstance(record, Gap):
+                    raise RecordLost(str(record))
+                message = decode(record.topic, record.value)
+                if isinstance(message, Refusal):
+                    position = f"{record.topic} partition {record.partition} offset {record.offset}"
+                    raise RecordLost(f"{position}: {message.reason}")
+                yield message
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return
 
 
 @dataclass

@@ -25,8 +25,14 @@ from simulation.control_plane.audit import find_duplicates, read_audit_log
 from simulation.control_plane.server import ControlPlane
 from simulation.control_plane.users import write_kubeconfig
 from simulation.kubernetes_demo.runner import make_policy_record, write_sources
-from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
-from simulation.kubernetes_demo.topic_client import TopicClient
+from simulation.kubernetes_demo.steps import (
+    READ_TOPICS,
+    DemoRun,
+    Observations,
+    Size,
+    Snapshot,
+    TopicClient,
+)
 from simulation.processes import LoadstreamProcess
 from tests import conftest
 from tests.deploy.helm.chart import NAMESPACE, find, render

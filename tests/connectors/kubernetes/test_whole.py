@@ -25,9 +25,15 @@ from simulation.control_plane.audit import find_duplicates, read_audit_log
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo import cluster
 from simulation.kubernetes_demo.runner import make_policy_record, make_processes
-from simulation.kubernetes_demo.steps import READ_TOPICS, DemoRun, Observations, Size, Snapshot
+from simulation.kubernetes_demo.steps import (
+    READ_TOPICS,
+    DemoRun,
+    Observations,
+    Size,
+    Snapshot,
+    TopicClient,
+)
 from simulation.kubernetes_demo.summary import summarize
-from simulation.kubernetes_demo.topic_client import TopicClient
 from simulation.processes import LoadstreamProcess, run_processes
 from tests import conftest
 

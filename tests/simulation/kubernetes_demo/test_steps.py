@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from connectors.kafka.client import connect
 from connectors.kafka.produce import produce_messages
 from schemas.messages.lists import ListBegin
-from simulation.kubernetes_demo.topic_client import RecordLost, TopicClient
+from simulation.kubernetes_demo.steps import RecordLost, TopicClient
 from tests.conftest import RunningBroker
 
 
