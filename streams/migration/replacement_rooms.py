@@ -95,6 +95,5 @@ class ReplacementRooms:
         node_and_held = self.inventory.find_held(row.reserved.uid)
         if node_and_held is None or node_and_held[0].state is None:
             return True
-        node, held = node_and_held
-        refusing = self.placer.find_refusing_filter(held.kind, node.row)
+        refusing = self.placer.find_refusing_filter(node_and_held[1].kind, node_and_held[0].row)
         return refusing is not None and refusing.watches == Change.STATE
