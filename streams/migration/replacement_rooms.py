@@ -7,6 +7,7 @@ Its node is chosen by the filters and scores of placement.
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
+from streams.inventory.node_index import Change
 from streams.placement.placer import ExcludedNodes, Exclusions, Placer
 from streams.pods.held_pod import HeldPod
 from streams.pods.kind import kind_of
@@ -87,8 +88,12 @@ class ReplacementRooms:
         return ends_ms is not None and ends_ms <= now_ms
 
     def is_lost(self, row: MigrationRow) -> bool:
-        """Whether the node of the reserved room is gone or cordoned."""
+        """Whether the node of the reserved room is gone, or refuses the pod by its state: cordon, taints, labels."""
         if row.reserved is None:
             return False
+        self.inventory.update_index()
         node_and_held = self.inventory.find_held(row.reserved.uid)
-        return node_and_held is None or node_and_held[0].state is None or node_and_held[0].cordoned
+        if node_and_held is None or node_and_held[0].state is None:
+            return True
+        refusing = self.placer.find_refusing_filter(node_and_held[1].kind, node_and_held[0].row)
+        return refusing is not None and refusing.watches == Change.STATE

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from schemas.messages.migrations import MigrationStatus
 from schemas.messages.nodes import Taint
 from schemas.messages.objects import WorkloadState
 from schemas.messages.pods import PodLifecycle, Toleration
@@ -104,6 +105,31 @@ def never_move_to_leaving_nodes(taint: tuple[str, str]) -> str:
     cluster = make_cluster(make_policy(), _make_avoided_nodes(effect, key), {})
     cluster.add_pod("a", "n1", 20, tolerations=(Toleration(operator="Exists"),))
     return cluster.pass_minutes().describe_moves()
+
+
+_BY_RISK = "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minSavedMinutes: 0.1}"
+_TAINTS = (Taint(key="example.com/x", effect="NoSchedule"),)
+
+
+@cases(
+    "2.closed target",
+    ("a moves from n1 to n2, and its eviction was refused once; n2 stays as it is", ("", {}), "n2, n2"),
+    ("n2 is cordoned before the next attempt", ("", {"unschedulable": True}), "n2, n3"),
+    ("n2 gets a taint NoSchedule", ("", {"taints": _TAINTS}), "n2, n3"),
+    ("n2 is cordoned, and the move is by risk: another plan is needed", (_BY_RISK, {"unschedulable": True}), "n2"),
+)  # fmt: skip
+def close_the_target(value: tuple[str, dict[str, Any]]) -> str:
+    """Return the node on which room is reserved at each eviction command."""
+    policy, change = value
+    cluster = make_cluster(make_policy(policy), {"n1": 85, "n2": 20, "n3": 25}, {"a": ("n1", 20)})
+    cluster.report_outcome(cluster.list_commands()[-1], "refused")
+    cluster.apply(cluster.nodes["n2"].model_copy(update=change))
+    cluster.pass_minutes()
+    statuses = cluster.list_outputs(MigrationStatus)
+    targets = {
+        status.command_id: status.target_node for status in reversed(statuses) if status.command_id
+    }
+    return ", ".join(str(targets[command.command_id]) for command in cluster.list_commands())
 
 
 @cases(

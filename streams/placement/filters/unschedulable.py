@@ -30,8 +30,7 @@ class NodeUnschedulable(SingleReasonFilter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         unschedulable = node.state is not None and node.state.unschedulable
-        cordoned = _CORDONED if unschedulable else _OPEN
-        self._closed.put(row, _DRAINED if node.cordoned else cordoned)
+        self._closed.put(row, _DRAINED if node.cordoned else int(unschedulable))
 
     def prepare(self, kind: Kind) -> int:
         """Return the highest value of nodes that accept the pods."""
@@ -40,8 +39,6 @@ class NodeUnschedulable(SingleReasonFilter):
         return _DRAINED if kind.daemon else _CORDONED
 
     def mask(self, prepared: int) -> BoolArray | None:
-        if not any(closed > prepared for closed in self._closed):
-            return None
         return self._closed.mask_passing(lambda closed: closed <= prepared)
 
     def can_refuse(self, prepared: int) -> bool:
