@@ -93,7 +93,7 @@ def test_the_last_of_repeated_names_counts() -> None:
 
 
 NAME = 'a string of 1 to 253 characters without "/", blanks and control characters'
-AMOUNT = "an integer from 0 to 9223372036854775807"
+AMOUNT = "an integer from 0 to 1125899906842624"
 AS_INTEGER = "written without fraction and exponent"
 
 
@@ -110,6 +110,7 @@ AS_INTEGER = "written without fraction and exponent"
         ("usage.cpu", True, f"usage.cpu is true; allowed is {AMOUNT}"),
         ("usage.cpu", None, f"usage.cpu is null; allowed is {AMOUNT}"),
         ("usage.cpu", 2**63, f"usage.cpu is 9223372036854775808; allowed is {AMOUNT}"),
+        ("usage.cpu", 2**50 + 1, f"usage.cpu is 1125899906842625; allowed is {AMOUNT}"),
         ("usage.cpu", 10**400, f"usage.cpu is an integer of 1329 bits; allowed is {AMOUNT}"),
         ("usage", ..., "usage is missing; allowed is an object of at most 64 entries"),
         ("usage", [1], "usage is an array of 1 items; allowed is an object of at most 64 entries"),
