@@ -51,7 +51,9 @@ class Balancer:
         if _list_round_parts(policy) == _list_round_parts(before):
             return
         counters = self.rounds.counters
-        self.rounds, self.columns = self._create_rounds()
+        self.rounds, columns = self._create_rounds()
+        if columns.rules != self.columns.rules:
+            self.columns = columns  # packing all nodes again takes half a second
         # Counters that were dropped since the last write are only in `changed`.
         self.rounds.counters.changed.update(dict.fromkeys((*counters.rows, *counters.changed)))
         self.threshold_maps.pools = self.rounds.pools

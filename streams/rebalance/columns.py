@@ -43,6 +43,8 @@ class Columns:
         """
         self.reading_rules = reading_rules
         self._selectors = (*selectors, included)
+        self.rules = (reading_rules, self._selectors)
+        """Columns with equal rules have equal figures."""
         self.nodes: list[NodeFigures] = []
         self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Names of the nodes, shape (nodes,)."""
