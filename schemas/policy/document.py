@@ -202,9 +202,13 @@ class Policy(PolicyPart):
         )
 
     @property
+    def follows_koordinator(self) -> bool:
+        return self.compat == "koordinator"
+
+    @property
     def remembers_moves(self) -> bool:
         """Whether past moves influence new ones; upstream has no such feature."""
-        return self.moves.enabled and self.compat == "loadstream"
+        return self.moves.enabled and not self.follows_koordinator
 
     @property
     def judges_by_thresholds(self) -> bool:

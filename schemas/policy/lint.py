@@ -46,14 +46,14 @@ _SECTIONS = (
 
 def find_errors(policy: Policy) -> Iterator[Finding]:
     """Yield the reasons to refuse the policy."""
-    rules = _ERRORS if policy.compat == "koordinator" else (*_ERRORS, *_OWN_ERRORS)
+    rules = _ERRORS if policy.follows_koordinator else (*_ERRORS, *_OWN_ERRORS)
     for rule in rules:
         yield from rule(policy)
 
 
 def find_warnings(policy: Policy) -> Iterator[Finding]:
     """Yield values that the author probably did not intend."""
-    is_upstream = policy.compat == "koordinator"
+    is_upstream = policy.follows_koordinator
     for rule in (*_WARNINGS, *(_UPSTREAM_WARNINGS if is_upstream else _OWN_WARNINGS)):
         yield from rule(policy)
 
@@ -61,7 +61,7 @@ def find_warnings(policy: Policy) -> Iterator[Finding]:
 def _check_moves_by_risk(policy: Policy) -> Iterator[Finding]:
     if not policy.plugins.balances(OVERUTILIZATION_RISK):
         return
-    if policy.compat == "koordinator":
+    if policy.follows_koordinator:
         message = (
             f'found "{OVERUTILIZATION_RISK}", which compat: koordinator does not have; '
             f'allowed is "{LOW_NODE_LOAD}"'
@@ -78,7 +78,7 @@ def _check_moves_by_risk(policy: Policy) -> Iterator[Finding]:
 
 def _check_namespace_limiter(policy: Policy) -> Iterator[Finding]:
     limiter = policy.migration.object_limiters.get("namespace")
-    if policy.compat == "koordinator" or limiter is None:
+    if policy.follows_koordinator or limiter is None:
         return
     if isinstance(limiter.max_migrating, str):
         message = (
@@ -101,7 +101,7 @@ def _check_scoring_strategy(policy: Policy) -> Iterator[Finding]:
 def _check_resource_count(policy: Policy) -> Iterator[Finding]:
     """Yield an error if thresholds name more resources than a metric and a round can contain."""
     # Koordinator's pools add their resources, and memory, to each other's maps.
-    names = {"memory"} if policy.compat == "koordinator" else set()
+    names = {"memory"} if policy.follows_koordinator else set()
     for pool in policy.rebalance.pools(policy.compat):
         for field in THRESHOLD_MAPS:
             names.update(getattr(pool, field) or {})

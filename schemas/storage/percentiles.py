@@ -137,7 +137,7 @@ class SampleColumns(Message):
     """Offset at which the node's window began; its earlier samples are ignored."""
     sampled_at_ms: _Times
     """Time of the sample."""
-    anchor_ms: _Times
+    reported_at_ms: _Times
     """Time of the node's last report, or of its first sample: the report interval counts from it.
     """
     digest: _Counts

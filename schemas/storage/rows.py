@@ -151,22 +151,22 @@ class ClusterPolicyRow(ClusterMessage):
 class ClusterRow(ClusterMessage):
     """Kind `clusters`: state of the cluster as a whole."""
 
-    applied: Count = 0
+    records_applied: Count = 0
     """How many records have been applied. Clock ticks count only if they changed something."""
     requests_seen: Count = 0
     """How many requests have arrived; the number of the next request."""
     lists: ByName[tuple[ListId, Count]] = Field(default_factory=dict)
     """Full lists that have begun and not ended: topic to list id and records applied before it."""
-    endings: ByName[tuple[ListId, Count]] = Field(default_factory=dict)
+    ending: ByName[tuple[ListId, Count]] = Field(default_factory=dict)
     """Full lists that have ended while some missing objects are not removed yet, in the same form.
     """
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; None: there was none."""
-    round_ticks_ahead: Count = 0
+    preparation_ticks: Count = 0
     """Clock ticks that have prepared the next round, in a cluster with many nodes."""
     hot_nodes: Count = 0
     """Nodes that the last round found hot or at risk."""
-    collect_relayed_at_ms: StateMs = 0
+    collect_sent_at_ms: StateMs = 0
     """Log time at which the collect policy was last sent to the aggregate stage; 0: not sent, or
     before the first clock tick."""
 

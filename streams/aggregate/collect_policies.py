@@ -130,13 +130,13 @@ class ClusterPolicies:
         self._written: dict[str, None] = {}
         self._removed: dict[int, None] = {}
 
-    def get_rules(self, cluster: str) -> PoolRules:
+    def get_pool_rules(self, cluster: str) -> PoolRules:
         policy = self.by_cluster.get(cluster)
         return self.default if policy is None else policy.rules
 
     def get_retentions(self, cluster: str) -> tuple[Retention, Retention]:
         """Return the retention of a cluster's samples, and that of figures of pods."""
-        rules, policy = self.get_rules(cluster), self.by_cluster.get(cluster)
+        rules, policy = self.get_pool_rules(cluster), self.by_cluster.get(cluster)
         changes = () if policy is None else policy.row.changes
         return (
             Retention(
@@ -151,7 +151,7 @@ class ClusterPolicies:
     def set_policy(self, record: CollectPolicyRecord, offset: int) -> WindowChange | None:
         """Set the policy of a cluster; return the former horizons if they have changed."""
         cluster = record.cluster
-        before = self.get_rules(cluster)
+        before = self.get_pool_rules(cluster)
         after = PoolRules(record.default, record.pools)
         replaced = self.by_cluster.get(cluster)
         changes = () if replaced is None else replaced.row.changes

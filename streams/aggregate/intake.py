@@ -99,7 +99,7 @@ class SampleIntake:
             )
             if refusal is not None:
                 return refusal
-        rules = self._state.policies.get_rules(message.cluster).get_rules(message.pool)
+        rules = self._state.policies.get_pool_rules(message.cluster).get_rules(message.pool)
         sample = extract_figures(message, record.value or b"", rules.memory_field)
         impossible = sample.find_impossible(message.capacity or {})
         if impossible is not None:
@@ -120,7 +120,7 @@ class SampleIntake:
         self, node: NodeWindows, sample: SampleFigures, rules: NodeCollectPolicy, offset: int
     ) -> Refusal | None:
         state = self._state
-        pool_rules = state.policies.get_rules(node.cluster)
+        pool_rules = state.policies.get_pool_rules(node.cluster)
         state.clock.add(sample.sampled_at_ms)
         verdict = node.check_sample(sample, pool_rules, self._limits)
         is_new_node = sample.node_created_at_ms > (node.newest_ms or sample.node_created_at_ms)
@@ -135,19 +135,19 @@ class SampleIntake:
             return None
         if isinstance(verdict, Refusal):
             return verdict
-        if sample.zero_points:
-            self._counts["zero_points"] += sample.zero_points
+        if sample.unmeasured_pods:
+            self._counts["unmeasured_pods"] += sample.unmeasured_pods
         if node.key not in state.nodes:
             state.add(node)
         figures = node.add_sample(sample, offset, pool_rules)
         is_newest = sample.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None
-        if is_newest and sample.sampled_at_ms >= node.anchor_ms + rules.report_ms:
+        if is_newest and sample.sampled_at_ms >= node.reported_at_ms + rules.report_ms:
             lifetimes = node.find_lifetimes(pool_rules)
-            if lifetimes is not None and lifetimes.at_ms <= node.anchor_ms:
+            if lifetimes is not None and lifetimes.at_ms <= node.reported_at_ms:
                 lifetimes = None
-            node.anchor_ms = sample.sampled_at_ms
+            node.reported_at_ms = sample.sampled_at_ms
             refusal = self._report(node, rules, sample, lifetimes)
         state.samples_log.append(
             SampleEntry(
@@ -155,7 +155,7 @@ class SampleIntake:
                 offset,
                 node.since_offset,
                 sample.sampled_at_ms,
-                node.anchor_ms,
+                node.reported_at_ms,
                 sample.digest,
                 tuple(node.samples.resources),
                 figures,
@@ -188,7 +188,7 @@ class SampleIntake:
     def _was_set_back(self, node: NodeWindows, sample: SampleFigures) -> bool:
         """Tell whether earlier samples were ahead of the partition's clock, and this one is not."""
         newest_ms = node.newest_ms
-        horizon_ms = self._state.policies.get_rules(node.cluster).horizon_ms
+        horizon_ms = self._state.policies.get_pool_rules(node.cluster).horizon_ms
         if newest_ms is None or sample.sampled_at_ms >= newest_ms - horizon_ms:
             return False
         now_ms = self._state.clock.now_ms
@@ -208,7 +208,7 @@ class SampleIntake:
             return
         oldest_ms = now_ms - self._limits.forget_after_ms
         for node in list(state.nodes.values()):
-            horizon_ms = state.policies.get_rules(node.cluster).horizon_ms
+            horizon_ms = state.policies.get_pool_rules(node.cluster).horizon_ms
             if (node.newest_ms or 0) < oldest_ms - horizon_ms:
                 state.forget(node)
                 self._counts["forgotten"] += 1

@@ -38,7 +38,7 @@ class _Columns(NamedTuple):
 
 class NodeWindows:
     __slots__ = (
-        "_pods_log", "_samples_log", "anchor_ms", "cluster", "created_offset", "key", "name", "pods",
+        "_pods_log", "_samples_log", "cluster", "created_offset", "key", "name", "pods", "reported_at_ms",
         "samples", "since_offset",
     )  # fmt: skip
 
@@ -57,7 +57,7 @@ class NodeWindows:
         """Offset of the node's first sample."""
         self.since_offset = created_offset
         """Offset of the record with which the windows began."""
-        self.anchor_ms = 0
+        self.reported_at_ms = 0
         """Time of the last report, or of the first sample."""
         self.samples = SampleWindow()
         self.pods = PodWindow()
@@ -120,7 +120,7 @@ class NodeWindows:
             for amounts in (sample.usage, sample.system)
         ]
         if not len(self.samples):
-            self.anchor_ms = sample.sampled_at_ms
+            self.reported_at_ms = sample.sampled_at_ms
         row = self._samples_log.reserve(count_numbers(len(resources)))
         self.samples.add(sample.sampled_at_ms, sample.digest, row, figures)
         if sample.members:

@@ -89,7 +89,7 @@ class PartitionState:
         """Prepare a node for its first change in a batch."""
         if node.key not in self._touched:
             self._touched[node.key] = node
-            rules = self.policies.get_rules(node.cluster)
+            rules = self.policies.get_pool_rules(node.cluster)
             node.drop_expired(rules)
 
     def apply_policy(self, record: CollectPolicyRecord, offset: int) -> None:

@@ -168,7 +168,7 @@ def _group_samples(
             figures = [
                 part.get(name, missing) for name in resources for part in (row.usage, row.system)
             ]
-            columns = (*head, row.since_offset, row.anchor_ms, *figures, nodes)
+            columns = (*head, row.since_offset, row.reported_at_ms, *figures, nodes)
             parts.append(np.array(columns, dtype=np.int64).T)
     lines = np.concatenate(parts)
     lines = lines[lines[:, _OFFSET] <= position]
@@ -203,7 +203,7 @@ def _restore_node(
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
     node = state.create(cluster, name, members.created_offset)
-    node.since_offset, node.anchor_ms = lines[-1, _SINCE].item(), lines[-1, _ANCHOR].item()
+    node.since_offset, node.reported_at_ms = lines[-1, _SINCE].item(), lines[-1, _ANCHOR].item()
     retention, pods_retention = state.policies.get_retentions(cluster)
     lines = lines[lines[:, _OFFSET] >= node.since_offset]
     lines = lines[select_counted(lines[:, _TIME], lines[:, _OFFSET], retention)]

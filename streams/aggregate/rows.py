@@ -40,7 +40,7 @@ class SampleEntry(NamedTuple):
     offset: int
     since_offset: int
     sampled_at_ms: int
-    anchor_ms: int
+    reported_at_ms: int
     digest: int
     resources: tuple[str, ...]
     figures: Sequence[int]
@@ -176,7 +176,7 @@ def encode_samples_row(partition: int, sequence: int, entries: Sequence[SampleEn
         "offset": [entry.offset for entry in entries],
         "since_offset": [entry.since_offset for entry in entries],
         "sampled_at_ms": [entry.sampled_at_ms for entry in entries],
-        "anchor_ms": [entry.anchor_ms for entry in entries],
+        "reported_at_ms": [entry.reported_at_ms for entry in entries],
         "digest": [entry.digest for entry in entries],
     }
     usage: dict[str, list[int]] = {}

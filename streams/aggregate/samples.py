@@ -163,7 +163,7 @@ class SampleFigures:
     system: Amounts
     members: list[tuple[Member, Amounts]]
     """Pods, then host applications, in the order of the sample."""
-    zero_points: int
+    unmeasured_pods: int
     """Number of pods and host applications that are ignored because of memory 0."""
     resources: frozenset[str]
     """Resources with at least one figure."""
@@ -208,7 +208,7 @@ def extract_figures(
         for application in sample.host_applications
     ]
     running = [member for member in members if not is_zero_point(member[1])]
-    zero_points, members = len(members) - len(running), running
+    unmeasured_pods, members = len(members) - len(running), running
     usage = _select_memory(sample.usage, sample.memory, memory_field)
     system = sample.system_usage
     if system is None:
@@ -221,7 +221,7 @@ def extract_figures(
         usage=usage,
         system=system,
         members=members,
-        zero_points=zero_points,
+        unmeasured_pods=unmeasured_pods,
         resources=frozenset().union(usage, system, *[amounts for _, amounts in members]),
         facts={name: value for name, value in facts.items() if value is not None},
         node_created_at_ms=sample.node_created_at_ms or 0,

@@ -49,7 +49,7 @@ class AggregateStage:
         self.counts: Counter[str] = Counter()
         """Counts since `take_counts`. Records: taken, taken_late, duplicate, refused_<category>,
         policy_adopted, policy_repeated; nodes: reported, forgotten, set_back, renewed; and
-        zero_points: pods and host applications with memory 0, which are ignored."""
+        unmeasured_pods: pods and host applications with memory 0, which are ignored."""
         self._intake = SampleIntake(state, partitions, limits, self.counts)
         self._has_table = has_table
         self._dead_letters: list[OutputRecord] = []

@@ -103,7 +103,7 @@ class Placement:
             return Refusal("limit", limit_reached)
         kind = kind_of(request.pod)
         self.pending.defer(
-            self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
+            self.pending.create_waiting(request, kind, self.inventory.numbers.records_applied)
         )
         self.changed_requests[uid] = None
         decisions: list[OutputMessage] = []
@@ -283,7 +283,7 @@ class Placement:
             # The request replaces a waiting one. Even if the pod is placed, delete the old row.
             self.changed_requests[pod.uid] = None
         kind = intern_pod(pod)
-        waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
+        waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.records_applied)
         group_waits = self.pending.find_group(kind) is not None
         joins_group = group_waits and not self.migrations.tracking.has_room_for(pod)
         if joins_group or self.inventory.paused:
@@ -374,7 +374,7 @@ class Placement:
             expires_at_ms=expires_at_ms,
             requested_at_ms=request.requested_at_ms,
             attempt=waiting.attempt,
-            sequence=self.inventory.numbers.sequence,
+            sequence=self.inventory.numbers.records_applied,
             arrival=self.inventory.numbers.next_arrival(),
         )
         self.inventory.hold(self.inventory.index.nodes[choice.row].name, held, first_seen=True)
@@ -464,7 +464,7 @@ class Placement:
         since_ms = held.requested_at_ms or held.assigned_at_ms
         request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
         waiting = self.pending.create_waiting(
-            request, kind_of(pod), self.inventory.numbers.sequence
+            request, kind_of(pod), self.inventory.numbers.records_applied
         )
         waiting.attempt = held.attempt
         backoff_ms = compute_backoff_ms(self.inventory.policy, held.attempt + 1)

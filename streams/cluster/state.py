@@ -156,7 +156,9 @@ class ClusterState:
             case NodeState():
                 return self._apply_node(message, position)
             case ListBegin():
-                self.inventory.lists.begin(position.topic, message, self.inventory.numbers.sequence)
+                self.inventory.lists.begin(
+                    position.topic, message, self.inventory.numbers.records_applied
+                )
                 return []
             case ListEnd():
                 return self._apply_list_end(message, position)
@@ -167,7 +169,7 @@ class ClusterState:
             case MigrationRequest():
                 return self.migrations.handle_request(message, self._cause(position)) or []
             case WorkloadState() | DisruptionBudget() | NamespaceState() | PriorityClassState():
-                sequence = self.inventory.numbers.sequence
+                sequence = self.inventory.numbers.records_applied
                 return self.migrations.apply_object(message, sequence) or []
         raise TypeError(f"{type(message).__name__} is not an input of the cluster stage")
 
@@ -203,14 +205,14 @@ class ClusterState:
         """Tell whether a metric is older than the node's last one: a restarted aggregate stage repeats some."""
         node, updated_ms = self.inventory.nodes.get(metric.node), metric.updated_at_ms
         last = None if node is None else node.usage.metric
-        if self.policy.compat == "koordinator" or last is None or updated_ms is None:
+        if self.policy.follows_koordinator or last is None or updated_ms is None:
             return False
         # If the last metric is newer than log time, the node's clock was set back since: accept the metric.
         return not metric.removed and updated_ms < (last.updated_at_ms or 0) <= (self.now_ms or 0)
 
     def _check_origin(self, metric: NodeMetric) -> Refusal | None:
         """Refuse a metric that is impossible or of an earlier node with the same name."""
-        if self.policy.compat == "koordinator":
+        if self.policy.follows_koordinator:
             return None
         if is_zero_point(metric.usage or {}):
             return Refusal("limit", f"usage, {ZERO_POINT}")
@@ -249,7 +251,7 @@ class ClusterState:
         """Tell whether a node was added again under its name, and no record of its removal came."""
         node = self.inventory.nodes.get(state.node)
         before_ms = node.state.created_at_ms if node and node.state else None
-        if self.policy.compat == "koordinator" or state.event == "removed" or before_ms is None:
+        if self.policy.follows_koordinator or state.event == "removed" or before_ms is None:
             return False
         return (state.created_at_ms or 0) > before_ms
 

@@ -82,20 +82,20 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     for tracked in state.inventory_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     inventory = state.inventory
-    inventory.numbers.sequence = cluster_row.applied
+    inventory.numbers.records_applied = cluster_row.records_applied
     inventory.lists.begun = dict(cluster_row.lists)
-    inventory.lists.ending = dict(cluster_row.endings)
+    inventory.lists.ending = dict(cluster_row.ending)
     if now_ms is not None:
         state.advance(now_ms)
     for tracked in state.other_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     state.rebalancer.restore(
-        cluster_row.last_round_at_ms, cluster_row.round_ticks_ahead, cluster_row.hot_nodes
+        cluster_row.last_round_at_ms, cluster_row.preparation_ticks, cluster_row.hot_nodes
     )
-    state.collect_sent_at_ms = cluster_row.collect_relayed_at_ms
+    state.collect_sent_at_ms = cluster_row.collect_sent_at_ms
     for tracked in state.request_rows:
         tracked.restore(read_rows(rows, tracked.kind))
-    state.placement.pending.sequence = cluster_row.requests_seen
+    state.placement.pending.requests_seen = cluster_row.requests_seen
     # Restoring later rows may have changed nodes and pods that were restored before.
     for tracked in state.inventory_rows:
         tracked.changed.clear()
@@ -106,12 +106,12 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
 def _build_cluster_row(state: ClusterState) -> ClusterRow:
     return ClusterRow(
         cluster=state.cluster,
-        applied=state.inventory.numbers.sequence,
-        requests_seen=state.placement.pending.sequence,
+        records_applied=state.inventory.numbers.records_applied,
+        requests_seen=state.placement.pending.requests_seen,
         lists=dict(state.inventory.lists.begun),
-        endings=dict(state.inventory.lists.ending),
+        ending=dict(state.inventory.lists.ending),
         last_round_at_ms=state.rebalancer.last_round_ms,
-        round_ticks_ahead=state.rebalancer.preparation_ticks,
+        preparation_ticks=state.rebalancer.preparation_ticks,
         hot_nodes=state.rebalancer.balancer.hot_nodes,
-        collect_relayed_at_ms=state.collect_sent_at_ms,
+        collect_sent_at_ms=state.collect_sent_at_ms,
     )

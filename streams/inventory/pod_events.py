@@ -66,6 +66,7 @@ def apply_lifecycle(inventory: Inventory, lifecycle: PodLifecycle) -> None:
     pod = lifecycle.pod
     _, before = inventory.find_held(pod.uid) or (None, None)
     if is_over(lifecycle):
+        # A full list removes a finished pod at its end, with the pods that it lacks.
         if lifecycle.event != "seen":
             inventory.release(pod.uid)
     elif pod.node is not None:
@@ -99,7 +100,7 @@ def _hold(
         decision_id=None if before is None else before.decision_id,
         expires_at_ms=expires_at_ms,
         requested_at_ms=None if before is None else before.requested_at_ms,
-        sequence=inventory.numbers.sequence if before is None else before.sequence,
+        sequence=inventory.numbers.records_applied if before is None else before.sequence,
         list_id=inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)
         or (None if before is None else before.list_id),
         arrival=inventory.numbers.next_arrival(),

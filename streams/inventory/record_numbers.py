@@ -9,26 +9,26 @@ _ARRIVALS_PER_RECORD_BITS = 20
 
 class RecordNumbers:
     def __init__(self) -> None:
-        self._sequence = 0
+        self._record_number = 0
         self._is_unnumbered = False
         self._last_arrival = 0
 
     @property
-    def sequence(self) -> int:
+    def records_applied(self) -> int:
         """Number of the record that is being applied.
 
         A tick gets a number when the number is first used, so a tick that changes nothing gets no number.
         """
         if self._is_unnumbered:
             self.begin()
-        return self._sequence
+        return self._record_number
 
-    @sequence.setter
-    def sequence(self, number: int) -> None:
-        self._sequence, self._is_unnumbered = number, False
+    @records_applied.setter
+    def records_applied(self, number: int) -> None:
+        self._record_number, self._is_unnumbered = number, False
 
     def begin(self) -> None:
-        self.sequence = self._sequence + 1
+        self.records_applied = self._record_number + 1
 
     @contextmanager
     def number_on_first_use(self) -> Iterator[None]:
@@ -39,5 +39,7 @@ class RecordNumbers:
 
     def next_arrival(self) -> int:
         """Return a number greater than all earlier ones; restarts do not change it."""
-        self._last_arrival = max(self._last_arrival + 1, self.sequence << _ARRIVALS_PER_RECORD_BITS)
+        self._last_arrival = max(
+            self._last_arrival + 1, self.records_applied << _ARRIVALS_PER_RECORD_BITS
+        )
         return self._last_arrival

@@ -141,7 +141,7 @@ class Gates:
 
     def _is_own_gate_off(self, gate: str) -> bool:
         """Tell whether a gate that Koordinator lacks is off."""
-        return self.inventory.policy.compat == "koordinator" or self._is_skipped(gate)
+        return self.inventory.policy.follows_koordinator or self._is_skipped(gate)
 
     def _check_job_failure(self, replicas: Replicas | None, moving: int) -> Gate | None:
         if replicas is None or self._is_own_gate_off("JobFailures"):

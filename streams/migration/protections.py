@@ -51,7 +51,7 @@ class Protections:
     def set_policy(self, policy: Policy) -> None:
         self._cache.clear()
         self.policy = policy
-        self._as_koordinator = policy.compat == "koordinator"
+        self._follows_koordinator = policy.follows_koordinator
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
         self._protections = frozenset(policy.evictor.protections)
         config = policy.evictor.pod_protections.config
@@ -80,7 +80,7 @@ class Protections:
 
     def has_evict_annotation(self, pod: Pod) -> bool:
         value = pod.annotations.get(EVICT_ANNOTATION)
-        return value is not None and (self._as_koordinator or value.lower() in ("", "true"))
+        return value is not None and (self._follows_koordinator or value.lower() in ("", "true"))
 
     def explain_uncached(self, pod: Pod) -> str | None:
         """Compute why a pod may never be evicted; None if it may be."""
@@ -113,7 +113,7 @@ class Protections:
 
     def _explain_annotation(self, pod: Pod) -> str | None:
         annotations, policy = pod.annotations, self.policy.evictor.no_eviction_policy
-        if self._as_koordinator:
+        if self._follows_koordinator:
             if policy == "Mandatory" and NO_EVICTION_ANNOTATION in annotations:
                 return f"the pod has annotation {NO_EVICTION_ANNOTATION}; noEvictionPolicy is Mandatory"
             return None
@@ -173,7 +173,7 @@ class Protections:
         if "PriorityThreshold" in self._skipped:
             return None
         return self._explain_threshold(
-            priority, args.priority_threshold, "migration", ignores_names=self._as_koordinator
+            priority, args.priority_threshold, "migration", ignores_names=self._follows_koordinator
         ) or self._explain_threshold(
             priority, evictor.priority_threshold, "evictor", ignores_names=False
         )

@@ -68,7 +68,7 @@ class ReplacementRooms:
             kind=kind_of(placeholder),
             assigned_at_ms=now_ms,
             expires_at_ms=row.deadline_ms,
-            sequence=self.inventory.numbers.sequence,
+            sequence=self.inventory.numbers.records_applied,
         )
         self.inventory.hold(node, held, first_seen=True)
         return placeholder

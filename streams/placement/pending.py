@@ -91,7 +91,7 @@ class PendingRequests:
         """Sequence and uid of deferred requests; stale entries are skipped."""
         self._excluded: dict[str, None] = {}
         """Pod uids of requests that wait alone because of exclusions (an ordered set)."""
-        self.sequence = 0
+        self.requests_seen = 0
         self._changed_groups: dict[bytes, None] = {}
         self._version_by_change = dict.fromkeys(_CHANGES, 0)
         """Version of the index at the last change of each sort."""
@@ -133,8 +133,8 @@ class PendingRequests:
         """Build a waiting request, in the position of an older request of the same pod."""
         old = self.remove(request.pod.uid)
         if old is None:
-            self.sequence += 1
-        sequence = self.sequence if old is None else old.sequence
+            self.requests_seen += 1
+        sequence = self.requests_seen if old is None else old.sequence
         return WaitingRequest(request, kind, sequence, applied=applied)
 
     def defer(self, waiting: WaitingRequest) -> None:

@@ -74,7 +74,7 @@ class Fit:
             as_koordinator: compare requests of 0 too, and not the number of pods.
         """
         self._columns, self._rows = columns, rows
-        self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
+        self._allowed, self._node_fit, self._follows_koordinator = allowed, node_fit, as_koordinator
         self._free: dict[str, IntArray] = {}
         """Free amounts of the targets by resource, minus planned moves; shape (targets,)."""
         self._groups: dict[tuple[Phase, int, int, int, int], PodGroup] = {}
@@ -120,7 +120,7 @@ class Fit:
             if matching is not None:
                 mask &= matching[self._rows]
         requests = dict(held.kind.demand.requests)
-        if not self._as_koordinator:
+        if not self._follows_koordinator:
             requests = {name: amount for name, amount in requests.items() if amount > 0}
             requests["pods"] = 1
         needed: list[tuple[int, IntArray]] = []

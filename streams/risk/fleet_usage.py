@@ -67,7 +67,7 @@ def get_prior_usage(args: OverutilizationRiskArgs) -> tuple[FleetUsage, ...]:
     return (_PRIOR,) * len(args.resources)
 
 
-def measure_pod(minutes: int, mean: int, deviation: int, demand: int) -> tuple[int, ...]:
+def compute_pod_sums(minutes: int, mean: int, deviation: int, demand: int) -> tuple[int, ...]:
     """Return what one pod adds to the sums of one resource.
 
     Args:

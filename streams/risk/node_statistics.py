@@ -22,7 +22,7 @@ from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.pods import Pod
 from streams.pods.held_pod import HeldPod
 from streams.risk import usage_shares as shares
-from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
+from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, compute_pod_sums
 from streams.risk.lifetimes import (
     NOT_MEASURED,
     WINDOW_MINUTES,
@@ -162,7 +162,9 @@ class NodeStatistics:
         sums: list[int] = []
         usage = lifetime.usage
         for index, amount in enumerate(demand):
-            sums += measure_pod(lifetime.minutes, usage[2 * index], usage[2 * index + 1], amount)
+            sums += compute_pod_sums(
+                lifetime.minutes, usage[2 * index], usage[2 * index + 1], amount
+            )
         counted = self.fleet.select_requested(sums, held.kind)
         return counted, () if counted is sums else tuple(map(sub, sums, counted))
 

@@ -66,11 +66,12 @@ class ConcurrencyLimits:
 
     def _count_overdue(self, group: MigrationGroup, *, include_waiting: bool) -> int:
         # Pods that do not terminate must not keep their node hot.
-        if self.inventory.policy.compat == "koordinator":
+        if self.inventory.policy.follows_koordinator:
             return 0
-        pods = map(self.inventory.find_held, group.select(include_waiting=include_waiting))
-        now_ms = self.inventory.now_ms
-        return sum(pod is not None and is_overdue(pod[1].pod, now_ms) for pod in pods)
+        uids = group.select(include_waiting=include_waiting)
+        found = [self.inventory.find_held(uid) for uid in uids]
+        held_pods = [entry[1] for entry in found if entry is not None]
+        return sum(is_overdue(held.pod, self.inventory.now_ms) for held in held_pods)
 
     def _check_workload(self, uid: str, replicas: Replicas, include_waiting: bool) -> Gate | None:
         args = self.inventory.policy.migration
@@ -110,10 +111,9 @@ class ConcurrencyLimits:
         if replicas.count > 1 and replicas.count not in (migrating, unavailable):
             return None
         limits = ((migrating, "migrate"), (unavailable, "be unavailable"))
-        verbs = [f"{most} {verb}" for most, verb in limits if most >= replicas.count]
-        permission = " and ".join(verbs).replace(" ", " may ", 1)
+        allowed = [f"{most} may {verb}" for most, verb in limits if most >= replicas.count]
         text = (
-            f"{replicas} is too small: {permission} at once, which is all of them; "
+            f"{replicas} is too small: {' and '.join(allowed)} at once, which is all of them; "
             "skipCheckExpectedReplicas is false"
         )
         return Gate("ExpectedReplicas", text)

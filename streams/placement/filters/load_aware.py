@@ -86,7 +86,7 @@ class LoadAwareFilter(Filter):
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
-        return cls(estimator, counts_pod=policy.compat == "koordinator")
+        return cls(estimator, counts_pod=policy.follows_koordinator)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         limits = self._compute_limits(node.usage, now_ms)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from streams.pods.held_pod import HeldPod
 from streams.rebalance.outcome import Costs
-from streams.rebalance.risk.nodes import Figures, RiskNodes
+from streams.rebalance.risk.nodes import PodFigures, RiskNodes
 from streams.risk.node_statistics import compute_age_minutes
 
 #: A move has little effect after an hour, because other pods come and go. In simulated days, moves saved 50
@@ -43,7 +43,7 @@ class RiskPod:
     held: HeldPod
     source: int
     """Position of the pod's node."""
-    figures: Figures
+    figures: PodFigures
     decrease: float = 0.0
     """Decrease of the node's cost without the pod."""
     target: int | None = None

@@ -68,7 +68,7 @@ class Metrics:
         self._records = self._add_counter("records", "Input records.", "topic")
         self._results = self._add_counter(
             "results",
-            "Input records by result, such as `applied` or `refused`. `zero_points` are pods without memory usage in "
+            "Input records by result, such as `applied` or `refused`. `unmeasured_pods` are pods without memory usage in "
             "a sample, which are left out.",
             "result",
         )

@@ -35,7 +35,7 @@ def node_content(node: NodeWindows, collecting: PoolRules) -> Any:
         usage = {key: pairs for key, pairs in usage.items() if any(mean >= 0 for mean, _ in pairs)}
         minutes = [(names.get(key, key), life.minutes) for key, life in kept.by_number.items()]
         lifetimes = kept.at_ms, minutes, usage
-    return node.since_offset, node.anchor_ms, samples, pods, lifetimes
+    return node.since_offset, node.reported_at_ms, samples, pods, lifetimes
 
 
 def content(of: AggregateStage) -> Any:
@@ -43,7 +43,7 @@ def content(of: AggregateStage) -> Any:
     state = of.state
     policies = state.policies
     nodes = {
-        key: node_content(node, policies.get_rules(node.cluster))
+        key: node_content(node, policies.get_pool_rules(node.cluster))
         for key, node in state.nodes.items()
     }
     kept = {cluster: policy.row for cluster, policy in policies.by_cluster.items()}

@@ -56,7 +56,7 @@ class NaiveNode:
     """Samples of one node."""
 
     points: list[Point] = field(default_factory=list)
-    anchor_ms: int | None = None
+    reported_at_ms: int | None = None
 
     def take(self, sample: NodeUsage, collecting: PoolRules) -> NodeMetric | None:
         """Take in a sample; answers with the metric that it causes."""
@@ -68,12 +68,12 @@ class NaiveNode:
             if too_old or new.at_ms in {point.at_ms for point in self.points}:
                 return None
         self.points.append(new)
-        if self.anchor_ms is None:
-            self.anchor_ms = new.at_ms
+        if self.reported_at_ms is None:
+            self.reported_at_ms = new.at_ms
         newest_ms = max(point.at_ms for point in self.points)
-        if new.at_ms != newest_ms or new.at_ms < self.anchor_ms + policy.report_ms:
+        if new.at_ms != newest_ms or new.at_ms < self.reported_at_ms + policy.report_ms:
             return None
-        self.anchor_ms = new.at_ms
+        self.reported_at_ms = new.at_ms
         return self._metric(sample, policy, newest_ms)
 
     def change(self, before: PoolRules) -> None:

@@ -134,7 +134,7 @@ def test_a_policy_belongs_to_the_partition_of_its_number_only() -> None:
             ]
         )
         assert result.dead_letters == ()
-        assert subject.state.policies.get_rules(CLUSTER).horizon_ms == 480_000
+        assert subject.state.policies.get_pool_rules(CLUSTER).horizon_ms == 480_000
     stray = replace(log.records[0], partition=0)
     assert category(aggregate_stage(partitions=4), stray) == "misplaced"
 

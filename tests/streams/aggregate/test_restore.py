@@ -161,7 +161,7 @@ def test_an_unreadable_row_stops_the_worker_and_is_named(kind: str, value: bytes
     assert damaged in str(caught.value)
 
 
-@pytest.mark.parametrize("column", ["offset", "anchor_ms", "node", "digest"])
+@pytest.mark.parametrize("column", ["offset", "reported_at_ms", "node", "digest"])
 def test_columns_of_different_lengths_stop_the_worker(column: str) -> None:
     table = many(Log(), 10)
     damaged = _first_key(table, "samples")

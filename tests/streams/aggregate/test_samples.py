@@ -51,4 +51,4 @@ def test_pods_without_memory_are_left_out_and_counted() -> None:
     pods += [pod_usage("ending", 0, usage={"cpu": 0, "memory": 0})]
     figures = reading(usage={"cpu": 80, "memory": 10}, pods=pods)
     assert [member[1] for member, _ in figures.members] == ["web", "ghost"]
-    assert figures.zero_points == 1
+    assert figures.unmeasured_pods == 1

@@ -70,7 +70,7 @@ def nodes_of(subject: AggregateStage) -> Any:
     return subject.positions, {
         name: (
             node.since_offset,
-            node.anchor_ms,
+            node.reported_at_ms,
             node.samples.times.tolist(),
             node.pods.compute_means(0, node.samples.resources),
         )

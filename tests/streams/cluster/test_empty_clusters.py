@@ -31,10 +31,10 @@ def test_an_idle_tick_writes_only_the_row_of_the_partition(restarts: bool) -> No
 def test_a_tick_that_decides_is_counted_and_written() -> None:
     world = World(tick(), request("p"))
     world.send(node("a"))
-    before = world.state.inventory.numbers.sequence
+    before = world.state.inventory.numbers.records_applied
     world.send(tick(2))
     assert world.state.inventory.find_held("p") is not None
-    assert world.state.inventory.numbers.sequence == before + 1
+    assert world.state.inventory.numbers.records_applied == before + 1
 
 
 @pytest.mark.parametrize(

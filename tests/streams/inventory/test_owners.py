@@ -66,11 +66,11 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
         member = pod(uid)
         held = HeldPod(member, kind_of(member), 0, expires_at_ms=ends)
         inventory.hold("node-1", held, first_seen=True)
-    inventory.numbers.sequence = 5
+    inventory.numbers.records_applied = 5
     inventory.lists.begin(
-        "pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="l"), inventory.numbers.sequence
+        "pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="l"), inventory.numbers.records_applied
     )
-    inventory.numbers.sequence = 6
+    inventory.numbers.records_applied = 6
     ended = inventory.lists.end("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="l"))
     assert ended is not None
     assert list(find_unlisted_pods(inventory.nodes, *ended)) == ["bound"]

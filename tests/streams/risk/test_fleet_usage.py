@@ -6,10 +6,10 @@ from schemas.policy.sections.overutilization_risk import RiskResource
 from streams.risk.fleet_usage import (
     FleetUsage,
     compute_fleet_usage,
+    compute_pod_sums,
     decode_fleet_usage,
     encode_fleet_usage,
     get_prior_usage,
-    measure_pod,
 )
 from streams.risk.lifetimes import PARTS
 
@@ -17,7 +17,7 @@ _CPU = OverutilizationRiskArgs(resources=(RiskResource(name="cpu"),))
 
 
 def _sums(minutes: int, mean: int, deviation: int = 0, demand: int = 1_000) -> tuple[int, ...]:
-    return measure_pod(minutes, mean * PARTS, deviation * PARTS, demand)
+    return compute_pod_sums(minutes, mean * PARTS, deviation * PARTS, demand)
 
 
 def test_before_pods_are_measured_the_priors_hold() -> None:
