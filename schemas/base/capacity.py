@@ -3,7 +3,7 @@
 On overcommitted nodes, `allocatable` limits the requests of pods. An annotation of Koordinator then has
 the real capacity.
 
-Source: docs/reference/upstream.md A5.4, A6.10.
+Source: docs/reference/upstream.md A5, A6.
 """
 
 import json

@@ -4,7 +4,7 @@ Every filter and score treats the pods of one kind alike. A kind has all propert
 scores depend on, so pods of one kind share a ranking. Names, uids and times are not part of a kind. Demand
 and priority class are computed once per kind.
 
-Requests and limits are summed as Kubernetes sums them (docs/reference/upstream.md A6.5):
+Requests and limits are summed as Kubernetes sums them (docs/reference/upstream.md A6):
 
     sum = max(containers + sidecars,
               max over init containers of (init container + sidecars that started before it))
@@ -15,9 +15,9 @@ Scores by requests assume a small request for containers without a request for c
 has the assumed amounts apart from the requests.
 
 Koordinator's priority class of a pod follows from a label, else from its priority, else from its quality of
-service. An ordinary pod with a request or limit of cpu or memory is prod, and any other is batch (A2.8, A6.1).
+service. An ordinary pod with a request or limit of cpu or memory is prod, and any other is batch (A2, A6).
 Pods of class batch and mid request other resources instead of cpu and memory, and pods of class free
-request nothing (A4.1, A4.2).
+request nothing (A4).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Sort keys of pods for eviction, in ascending order.
 
 A round adds usage and age as keys.
-Source: docs/reference/upstream.md B4.2, B5.2.
+Source: docs/reference/upstream.md B4, B5.
 """
 
 from schemas.base.quantities import parse_nanos

@@ -5,7 +5,7 @@ are in ascending order of uids, or under Koordinator's rules in the order of arr
 
 `differences` selects how a metric is read:
 
-- loadstream (docs/reference/upstream.md X17, X21): usage is the sum over the system, existing pods and
+- loadstream (docs/reference/compat.md X17, X21): usage is the sum over the system, existing pods and
   host applications, and at least the usage of the whole node minus that of pods that have left lately.
   Raw allocatable is merged into allocatable. A resource is unknown if the metric does not have it, or
   if the node uses it with capacity 0.
@@ -113,7 +113,7 @@ class NodeFigures:
             return
         self.updated_ms = metric.updated_at_ms
         resources, rules = reading_rules.resources, reading_rules.differences
-        # Koordinator counts a pod with empty usage as measured (B4.2).
+        # Koordinator counts a pod with empty usage as measured (B4).
         empty_too = not rules.known_usage_only
         reported = {
             (pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage or empty_too
@@ -124,7 +124,7 @@ class NodeFigures:
             counted += [host.usage for host in metric.host_applications]
             prod_counted = list(filter(None, compress(self.pod_usages, pods.prod)))
         else:
-            # All pods in the metric, including duplicates (B2.1).
+            # All pods in the metric, including duplicates (B2).
             counted = [pod.usage for pod in metric.pods]
             names = set(compress(pods.names, pods.prod))
             prod_counted = [pod.usage for pod in metric.pods if (pod.namespace, pod.name) in names]
@@ -194,6 +194,6 @@ def _sum_usages(usages: Sequence[Mapping[str, int]], resources: Sequence[str]) -
 
 
 def _estimate_pending(node: Node, reading_rules: ReadingRules) -> list[int]:
-    """Return the usage that recently placed pods are expected to add (A4.3)."""
+    """Return the usage that recently placed pods are expected to add (A4)."""
     delta = dict(zip(node.usage.estimator.resources, node.usage.delta, strict=True))
     return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in reading_rules.resources]

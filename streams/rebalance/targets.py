@@ -9,7 +9,7 @@ room, so they do not bring a target above the high thresholds of the node or of 
 the target with the most room: its scarcest resource has the largest share of capacity left.
 
 By Koordinator's rules, a pod moves to the first target that fits, nodes below both low thresholds come
-last, and each phase has separate room (docs/reference/upstream.md B4.4, B5.5).
+last, and each phase has separate room (docs/reference/upstream.md B4, B5).
 """
 
 from collections.abc import Collection, Mapping, Sequence

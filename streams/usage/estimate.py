@@ -4,7 +4,7 @@
 
 The estimate of a pod without request and limit is a small fixed amount of cpu and memory. If the policy allows
 it, annotations of the pod change its estimate. Annotations that Go cannot decode are ignored.
-Source: docs/reference/upstream.md A4.1, A4.2, A6.5.
+Source: docs/reference/upstream.md A4, A6.
 """
 
 import re
@@ -35,7 +35,7 @@ _ESTIMATE_BYTES = 1_000
 class Estimate(NamedTuple):
     expected: Vector
     added: Vector
-    """`expected` with 0 instead of negative amounts, which do not lower the usage of a node (A6.6)."""
+    """`expected` with 0 instead of negative amounts, which do not lower the usage of a node (A6)."""
 
 
 class Estimator:

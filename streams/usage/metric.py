@@ -4,7 +4,7 @@ An empty resource list means that nothing was measured. Koordinator reads a miss
 and a pod without a class as not prod. By loadstream's rules, the resource is unknown, and the pod's record
 determines its class (X25). The next shorter window, or else the mean, replaces a window that was not measured
 (X9).
-Source: docs/reference/upstream.md A3.1, A6.9.
+Source: docs/reference/upstream.md A3, A6.
 """
 
 from collections.abc import Mapping

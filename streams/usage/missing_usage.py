@@ -1,7 +1,7 @@
 """Usage that the filter and the scores need, but that is missing in a node's metric.
 
 By Koordinator's rules, the sum of the estimates of all pods replaces a missing statistic
-(docs/reference/upstream.md X9). By loadstream's rules, another statistic replaces it, and a resource of
+(docs/reference/compat.md X9). By loadstream's rules, another statistic replaces it, and a resource of
 unknown usage counts as on a node without a metric (X9, X23). Decisions name the missing usage.
 """
 

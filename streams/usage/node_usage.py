@@ -280,7 +280,7 @@ class ExpectedNodeUsage:
         return self.metric_time_ms - self.vectors.report_interval_ms
 
     def _is_shown(self, assigned: AssignedPod, shown_since_ms: int | None) -> bool:
-        """Tell whether the metric shows the pod's full usage, so that its estimate does not count (A4.3)."""
+        """Tell whether the metric shows the pod's full usage, so that its estimate does not count (A4)."""
         if shown_since_ms is None or shown_since_ms < assigned.timestamp_ms:
             return False
         deadline_ms = assigned.deadline_ms

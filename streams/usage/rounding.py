@@ -1,7 +1,7 @@
 """Percentages of usage, rounded as Go does: half away from zero.
 
 A threshold of 65 refuses a usage of 65.5 %, and accepts 65.49 %. The rounded percentage depends on the order
-of the float64 operations, which is that of Go. Source: docs/reference/upstream.md A2.4, A4.1.
+of the float64 operations, which is that of Go. Source: docs/reference/upstream.md A2, A4.
 """
 
 from bisect import bisect_right

@@ -3,7 +3,7 @@
 Thresholds in the node's annotation override those of the policy. Profiles are computed when a node's state
 changes, so changes of usage and pods need additions only. Thresholds of the policy may depend on the time of
 the week; they change only at ticks.
-Source: docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
+Source: docs/reference/upstream.md A2, A6.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ def read_node_thresholds(
 
 
 def _read_annotation(value: Any) -> NodeThresholds:
-    """Return the content of the usage-thresholds annotation, as Go decodes it (A6.11)."""
+    """Return the content of the usage-thresholds annotation, as Go decodes it (A6)."""
     plain: dict[str, int] = {}
     prod: dict[str, int] = {}
     aggregated = _NOT_AGGREGATED

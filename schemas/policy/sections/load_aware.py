@@ -141,7 +141,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Names of all resources of filter and score, sorted (docs/reference/upstream.md A1.4)."""
+        """Names of all resources of filter and score, sorted (docs/reference/upstream.md A1)."""
         names = {"cpu", "memory", *self.supported_resources}
         for amounts in (
             self.usage_thresholds,

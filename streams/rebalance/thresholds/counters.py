@@ -8,7 +8,7 @@ By loadstream's rules, counters are kept per pool and phase:
 - The counter of a node that no round classifies is dropped after the `timeout` of the condition if the
   node is abnormal, else after `detectorCacheTimeout`. It stays for at least two intervals between rounds.
 
-By Koordinator's rules (docs/reference/upstream.md B3, B5.4, B5.10, X10 to X13), counters are kept per
+By Koordinator's rules (docs/reference/upstream.md B3, B5; compat.md X10 to X13), counters are kept per
 phase and shared by all pools:
 
 - A node becomes abnormal after more than `consecutiveAbnormalities` hot rounds, not in a row. The
@@ -76,7 +76,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         self._cache_ms = cache_ms = policy.rebalance.detector_cache_timeout_ms
         if not self._consecutive and cache_ms > 0:
             # Upstream raises the timeout to at least the interval between rounds (docs/reference/upstream.md
-            # B1.2). Otherwise counters would not last until the next round. Rounds may be late, so half an
+            # B1). Otherwise counters would not last until the next round. Rounds may be late, so half an
             # interval is added.
             self._cache_ms = max(cache_ms, interval_ms * 3 // 2)
 
@@ -120,7 +120,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
             self.changed[node] = None
 
     def count_evictions(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
-        """Count a round that evicted pods of the nodes, by Koordinator's rules (B3.4)."""
+        """Count a round that evicted pods of the nodes, by Koordinator's rules (B3)."""
         for node in () if self._consecutive else nodes:
             counter = self._get_fresh(node, self._build_key(pool, phase), now_ms)
             if counter is None:
@@ -183,7 +183,7 @@ class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
         return (pool.name if self._consecutive else "", phase)
 
     def _expire(self, counter: NodeCounter, now_ms: int) -> None:
-        """End the abnormal state a fixed time after it began, by Koordinator's rules (B3.3)."""
+        """End the abnormal state a fixed time after it began, by Koordinator's rules (B3)."""
         since_ms = counter.abnormal_since_ms
         if self._consecutive or since_ms is None:
             return

@@ -10,7 +10,7 @@ stays if one of these gates stops it, in this order:
 5. No target can run the pod, or has room for it.
 
 By Koordinator's rules, nodeFit is checked for all pods of a node first, and uses room for each pod that
-fits (docs/reference/upstream.md B4.4). The evictions of a node also end when the targets together
+fits (docs/reference/upstream.md B4). The evictions of a node also end when the targets together
 have no room left (L6, L8).
 
 While a window with `evictWithoutTarget` is open, batch and free pods leave even without a target.
@@ -93,7 +93,7 @@ class Evictions:
         self.total_room = self._sum_room("node", self.targets_by_phase["node"])
         self._run_phase("node")
         # Nodes of class bothLow add the minimum of three sums. Without such nodes, the remaining room of
-        # the node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
+        # the node phase still counts if it is below 0 (docs/reference/upstream.md B5).
         minima = map(min, *both_sums, self.total_room)
         self.total_room = list(map(int.__add__, prod_low, minima))
         self._run_phase("prod")
@@ -221,7 +221,7 @@ class _HotNodeCheck:
             return Gate("unmeasured", "the pod's usage is unknown")
         targets = self.evictions.targets
         group = self.evictions.fit.find_group(self.pods.held[index], phase)
-        # nodeFit ignores the number of pods (B5.9).
+        # nodeFit ignores the number of pods (B5).
         amounts = [
             0 if name == "pods" else usage.get(name, 0) for name in self.pool.nodes.resources
         ]

@@ -1,7 +1,7 @@
 """Thresholds as amounts on the nodes of a pool, and the class of each node.
 
 A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations:
-int(float(percent) * 0.01 * float(capacity)) (docs/reference/upstream.md B2.2). By deviation, the
+int(float(percent) * 0.01 * float(capacity)) (docs/reference/upstream.md B2). By deviation, the
 percentage is the pool's mean minus or plus the threshold, clamped to 0..100. The mean is the arithmetic
 mean of the percentages of the measured nodes.
 """
@@ -94,7 +94,7 @@ def _compute_limit_pair(
     """Return the low and high limits.
 
     By loadstream's rules, a resource without a threshold is not limited. By Koordinator's rules, its
-    threshold is 0 (B5.3), and by deviation a low threshold of 0 switches the resource off (B2.4, B5.6).
+    threshold is 0 (B5), and by deviation a low threshold of 0 switches the resource off (B2, B5).
     """
     as_given = differences.thresholds_as_given
     limits = np.full((2, *usage.shape), UNLIMITED, dtype=np.int64)
@@ -125,7 +125,7 @@ def _clamp(percent: float) -> float:
 def compute_mean_percentages(
     nodes: PoolNodes, usage: IntArray, differences: Differences
 ) -> list[float]:
-    """Return mean usage in percent per resource, in Koordinator's order of operations (B2.4)."""
+    """Return mean usage in percent per resource, in Koordinator's order of operations (B2)."""
     used, capacity = usage.astype(np.float64), nodes.capacity.astype(np.float64)
     is_counted = nodes.known & (nodes.capacity > 0)
     share = np.divide(used, capacity, out=np.zeros_like(used), where=is_counted)

@@ -1,10 +1,10 @@
 """Order of hot nodes, and of the pods on them.
 
 Nodes are sorted by the weighted mean of their usage in thousandths of capacity, each at most 1000,
-highest first, then by name (docs/reference/upstream.md B4.1, B5.8).
+highest first, then by name (docs/reference/upstream.md B4, B5).
 
 Pods are sorted by the keys of `eviction_keys`, then by score, then youngest first
-(docs/reference/upstream.md B4.2). The score prefers the pod that just covers the excess:
+(docs/reference/upstream.md B4). The score prefers the pod that just covers the excess:
 
     x     = usage of the pod / excess of its node before the first move    per exceeded resource
     s(x)  = x if x < 1 else 1 + 1 / x

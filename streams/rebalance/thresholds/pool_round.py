@@ -102,7 +102,7 @@ class PoolRound:
     def describe_excess(
         self, phase: Phase, position: int, used: Sequence[int], limits: Sequence[int]
     ) -> str:
-        """Return the usage that exceeds thresholds, in Koordinator's words (upstream.md B5.1).
+        """Return the usage that exceeds thresholds, in Koordinator's words (upstream.md B5).
 
         Koordinator names only resources with a high threshold, and configured percentages even by
         deviation.
@@ -252,7 +252,7 @@ class PoolRound:
         return ordered
 
     def _reset_calm(self) -> None:
-        """End the abnormal state of targets, by Koordinator's rules (docs/reference/upstream.md B5.10)."""
+        """End the abnormal state of targets, by Koordinator's rules (docs/reference/upstream.md B5)."""
         counters, now_ms = self.shared.counters, self.inputs.now_ms
         if self.shared.differences.consecutive_counts:
             return

@@ -4,7 +4,7 @@ By Koordinator's rules, a resource without a low threshold gets low and high thr
 exceeds, even if it has a high threshold. Each round writes these values into the maps of one pool after
 the other. The values stay there, and pools share maps that they inherit from the top level, so one pool
 changes the thresholds of another. A map that the policy lacks is empty again in each round.
-Source: docs/reference/upstream.md B1.4, B5.3, B5.8.
+Source: docs/reference/upstream.md B1, B5.
 """
 
 from collections.abc import Mapping, Sequence

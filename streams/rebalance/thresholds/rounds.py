@@ -69,7 +69,7 @@ class ThresholdRounds:
         """Return a mask of the pool's nodes.
 
         By Koordinator's rules, a pool without a selector includes nodes that an earlier pool has handled
-        (docs/reference/upstream.md B2.5, B5.7).
+        (docs/reference/upstream.md B2, B5).
         """
         columns = inputs.columns
         members: BoolArray = columns.members[pool.index] & columns.included

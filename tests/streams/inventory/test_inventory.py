@@ -183,7 +183,7 @@ def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
 
 
 def test_a_listed_finished_pod_keeps_its_room_until_its_finished_event() -> None:
-    """Koordinator overlooks such an event; see docs/reference/upstream.md A6.7."""
+    """Koordinator overlooks such an event; see docs/reference/upstream.md A6."""
     here = inventory()
     apply_lifecycle(here, lifecycle("running", pod(), "a"))
     apply_lifecycle(here, lifecycle("seen", pod(phase="Succeeded"), "a"))

@@ -43,7 +43,7 @@ from tests.streams.builders import container, pod
     ],
 )
 def test_a_cost_that_is_not_an_integer_is_ignored(text: str | None, number: int) -> None:
-    """docs/reference/upstream.md B5.2."""
+    """docs/reference/upstream.md B5."""
     assert parse_cost(text) == number
 
 

@@ -91,7 +91,7 @@ def test_each_part_that_is_given_replaces_that_part(
 def test_fields_are_read_one_after_the_other_as_go_does(
     text: str, plain: dict[str, int] | None
 ) -> None:
-    """docs/reference/upstream.md A6.11."""
+    """docs/reference/upstream.md A6."""
     assert read(text).plain == (DEFAULTS.plain if plain is None else plain)
 
 

@@ -19,7 +19,7 @@ rebalance:
 
 
 def test_defaults_filled_into_a_map_appear_in_inheriting_pools() -> None:
-    """docs/reference/upstream.md B1.4."""
+    """docs/reference/upstream.md B1."""
     filled = Pools(read_policy(_SHARED), KOORDINATOR)
     default, inherits, separate = (filled.fill_in(pool) for pool in filled.pools)
     assert default.low == inherits.low == {"cpu": 40, "memory": 100}
@@ -30,7 +30,7 @@ def test_defaults_filled_into_a_map_appear_in_inheriting_pools() -> None:
 
 
 def test_defaults_of_a_later_pool_reach_an_earlier_one_in_the_next_round() -> None:
-    """docs/reference/upstream.md B5.8."""
+    """docs/reference/upstream.md B5."""
     document = """
 compat: koordinator
 rebalance:
@@ -47,7 +47,7 @@ rebalance:
 
 
 def test_a_missing_map_is_created_again_while_its_counterpart_keeps_defaults() -> None:
-    """B5.8: from the second round on memory has a low threshold for prod pods and no high one."""
+    """B5: from the second round on memory has a low threshold for prod pods and no high one."""
     document = """
 compat: koordinator
 rebalance:
@@ -103,7 +103,7 @@ class _Twice(RoundWorld):
 
 
 def test_a_pod_that_a_metric_names_twice_counts_twice_for_its_node_and_among_prod_pods() -> None:
-    """docs/reference/upstream.md B2.1."""
+    """docs/reference/upstream.md B2."""
     document = """
 compat: koordinator
 rebalance:
@@ -121,7 +121,7 @@ rebalance:
 
 
 def test_the_number_of_pods_counts_where_it_has_a_weight() -> None:
-    """docs/reference/upstream.md B5.8: also without a threshold for it."""
+    """docs/reference/upstream.md B5: also without a threshold for it."""
     document = """
 compat: koordinator
 rebalance:
@@ -165,7 +165,7 @@ rebalance:
 
 @pytest.mark.parametrize(("cache", "late_ms"), [("5m", 0), ("10m", 5_000), ("0s", 0)])
 def test_a_count_outlasts_the_interval_between_rounds(cache: str, late_ms: int) -> None:
-    """docs/reference/upstream.md B1.2."""
+    """docs/reference/upstream.md B1."""
     world = counted_world(
         f"""
 compat: koordinator
@@ -209,7 +209,7 @@ def _one_name() -> RoundWorld:
 def test_pools_with_the_same_name_keep_their_own_condition(
     restarts: bool,
 ) -> None:
-    """docs/reference/upstream.md B5.10: a detector goes by the pool that made it."""
+    """docs/reference/upstream.md B5: a detector goes by the pool that made it."""
     world = _one_name()
     acted = []
     for _ in range(4):
