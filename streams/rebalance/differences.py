@@ -2,7 +2,7 @@
 
 One engine makes both kinds of rounds, and the policy's `compat` selects the rules. Each field is one
 rule: true for loadstream's, false for that of Koordinator's LowNodeLoad. Numbers such as X17 refer to
-docs/reference/upstream.md.
+docs/reference/compat.md.
 """
 
 from dataclasses import dataclass
