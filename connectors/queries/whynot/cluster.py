@@ -11,6 +11,7 @@ from connectors.queries.rebalancing_wording import (
 from connectors.queries.whynot.evidence import Answer, Evidence, count_gates
 from connectors.queries.whynot.wording import (
     NAMED_MAX,
+    no_pod_leaves_text,
     readings_text,
     rounds_hot_text,
     thresholds_text,
@@ -29,9 +30,9 @@ def explain_cluster(evidence: Evidence) -> Answer:
     pods = count_gates(pod.gate for node in hot for pod in node.pods)
     sentences = [*describe_newest_round(evidence), *_describe_pools(newest)]
     sentences += _summarize_rounds(evidence)
-    for name, gates in (("Nodes", nodes), ("Pods", pods)):
+    for text, gates in (("no more pods left a hot node", nodes), ("a pod stayed", pods)):
         sentences += [
-            f"{name} were stopped {count_text(times, 'time')} in these rounds: {gate}."
+            f"{count_text(times, 'time')} in these rounds {text}: {gate}."
             for gate, times in gates[:NAMED_MAX]
         ]
     return Answer(
@@ -71,10 +72,10 @@ def explain_no_rounds(evidence: Evidence) -> Answer:
 
 
 def describe_newest_round(evidence: Evidence) -> Iterator[str]:
-    """Yield the time and mode of the newest round, and why all of it was stopped."""
+    """Yield the time and mode of the newest round, and why it ended early."""
     newest = evidence.rounds[0]
     if newest.gate:  # for example because the cluster is set apart, under any policy
-        real = "stopped as a whole"
+        real = "ended early"
     elif newest.dry_run:
         real = (
             "a dry run by its policy (mode observe, or a dryRun): its commands are not carried out"
@@ -90,7 +91,7 @@ def describe_newest_round(evidence: Evidence) -> Iterator[str]:
     if evidence.paused:
         yield "The cluster is paused: no command is sent until `loadstream cluster resume`."
     if newest.gate:
-        yield f"The whole round was stopped: {newest.gate}."
+        yield f"The round ended early: {newest.gate}."
 
 
 def _describe_pools(newest: RebalanceRound) -> Iterator[str]:
@@ -102,7 +103,7 @@ def _describe_pools(newest: RebalanceRound) -> Iterator[str]:
         if pool.memory:
             yield f"In pool {pool.pool} {memory_text(pool)}."
         if pool.gate:
-            yield f"Pool {pool.pool} was stopped: {pool.gate}."
+            yield f"{no_pod_leaves_text(pool.leaving)} pool {pool.pool}: {pool.gate}."
         if pool.hot:
             yield (
                 f"In pool {pool.pool} {count_text(pool.wanted, 'pod')} should leave; started: "

@@ -98,6 +98,11 @@ def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
     return f"hot for {rounds} in a row; {needed}"
 
 
+def no_pod_leaves_text(leaving: int) -> str:
+    """Begin the reason why no pod leaves a node or pool, or no more pods than `leaving`."""
+    return "No more pods leave" if leaving else "No pod leaves"
+
+
 def verdict_text(verdict: PodVerdict, node: HotNode) -> str:
     """Describe a pod of a hot node and its gate. Moves by risk estimate its usage, thresholds measure it."""
     word = "uses" if node.cost is None else "expected"

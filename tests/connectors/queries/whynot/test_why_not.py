@@ -322,9 +322,9 @@ def test_a_pod_moved_by_risk_is_not_reported_as_stopped() -> None:
     answer = answer_pod(both)
     assert [line.partition(":")[0] for line in answer.sentences[1:]] == [
         "It is on node n1, judged by OverutilizationRisk",
-        "It was not stopped",
+        "It was chosen to leave",
         "It is on node n1, judged by LowNodeLoad in pool web",
-        "It was stopped",
+        "It was not chosen to leave",
     ]
     verdict = answer.data["verdict"]
     assert (verdict["gate"], verdict["target"]) == ("", "n7")
