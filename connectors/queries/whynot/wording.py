@@ -72,7 +72,7 @@ def readings_text(node: HotNode) -> str:
     """Describe a hot node's usage of the resources that exceed their limits."""
     texts = "; ".join(_reading(name, reading) for name, reading in node.readings.items())
     if node.cost is not None:
-        cost = f"it cost {node.cost:.3f} by risk before the round's moves"
+        cost = f"before the round's moves it cost {node.cost:.3f} hot minutes per minute"
         return f"{cost}; it uses {texts}" if texts else cost
     who = "its prod pods use" if node.phase == "prod" else "it uses"
     return f"{who} {texts}" if texts else "no reading was recorded"
