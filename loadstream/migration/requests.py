@@ -84,6 +84,7 @@ def send_request(
         requested_at_ms=wall_clock.now_ms(),
         **fields,
     )
+    dry = _describe_dry_run(connection, request)
     answers = []
     if wait:
         sources = (("status", cluster), ("dead-letters", TOPIC))
@@ -94,9 +95,26 @@ def send_request(
     if json:
         print_json(request.payload())
     else:
-        echo(f"{request.request_id}: {text}; see `loadstream migration list {cluster}`")
+        echo(f"{request.request_id}: {text}{dry}; see `loadstream migration list {cluster}`")
     if wait:
         _print_answers(request, answers, json=json)
+
+
+def _describe_dry_run(connection: "Connection", request: "MigrationRequest") -> str:
+    """Return what stays as it is, if the cluster's policy makes the request a dry run."""
+    from connectors.policies.entries import find_newest_entry
+    from schemas.policy import PolicyError, read_policy
+
+    stays = {"drain": "node stays open", "migrate": "pod stays"}.get(request.action)
+    if stays is None:
+        return ""
+    entry = find_newest_entry(connection, request.cluster)
+    try:
+        policy = read_policy("" if entry is None else entry.record.document)
+    except PolicyError:  # no worker has read it yet
+        return ""
+    trigger: Literal["drain", "request"] = "drain" if request.action == "drain" else "request"
+    return f" (dry run by the policy: the {stays})" if policy.is_dry_for(trigger) else ""
 
 
 def _print_answers(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
