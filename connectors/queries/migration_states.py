@@ -136,8 +136,8 @@ def collect_states(
 
 
 def _is_failed_request(status: Status) -> bool:
-    is_migration = isinstance(status, MigrationStatus)
-    return is_migration and status.trigger == "request" and status.phase == "Failed"
+    is_request = isinstance(status, MigrationStatus) and status.trigger == "request"
+    return is_request and status.phase == "Failed"
 
 
 def _is_unfinished(status: Status) -> bool:

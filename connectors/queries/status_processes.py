@@ -108,10 +108,10 @@ def _count_lag(
 
 def duties_section(records: ClusterRecords) -> Section:
     texts, data = zip(*(_describe_duty(records, duty) for duty in DUTIES), strict=True)
-    lines = [f"{duty:8}{text}" for duty, text in zip(DUTIES, texts, strict=True)]
-    if len(set(texts)) == 1:
-        lines = [texts[0]]
-    return Section("duties", tuple(lines), dict(zip(DUTIES, data, strict=True)))
+    lines = texts[:1]
+    if len(set(texts)) > 1:
+        lines = tuple(f"{duty:8}{text}" for duty, text in zip(DUTIES, texts, strict=True))
+    return Section("duties", lines, dict(zip(DUTIES, data, strict=True)))
 
 
 def _describe_duty(records: ClusterRecords, duty: str) -> tuple[str, dict[str, Any]]:

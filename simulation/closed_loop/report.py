@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from html import escape
+from itertools import product
 from math import log10
 from statistics import median
 from textwrap import fill, wrap
@@ -126,15 +127,13 @@ def _compute_ratios(runs_by_name: Mapping[str, Sequence[Run]]) -> dict[str, str]
 
 def _list_ratios(runs_by_name: Mapping[str, Sequence[Run]]) -> Iterator[list[str]]:
     """Yield a row for each pair of a contender and a baseline."""
-    for name, runs in runs_by_name.items():
-        for other in BASELINES:
-            if name in BASELINES or other not in runs_by_name:
-                continue
-            cells = (
-                _format_ratio(runs, runs_by_name[other], figure)
-                for figure in (HOT, WEIGHTED, WAITING)
-            )
-            yield [f"{name} / {other}", *cells]
+    baselines = [name for name in BASELINES if name in runs_by_name]
+    for name, other in product([name for name in runs_by_name if name not in BASELINES], baselines):
+        runs = (runs_by_name[name], runs_by_name[other])
+        yield [
+            f"{name} / {other}",
+            *(_format_ratio(*runs, key) for key in (HOT, WEIGHTED, WAITING)),
+        ]
 
 
 def sum_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:

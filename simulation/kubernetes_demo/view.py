@@ -34,8 +34,8 @@ def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
             nonlocal shown
             line = format_line(snapshot, observed)
             if line != shown:
-                at = f"{snapshot.at_s:4.0f} s, "
-                console.print(at + line, markup=False, highlight=False, soft_wrap=True)
+                text = f"{snapshot.at_s:4.0f} s, {line}"
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
                 shown = line
 
         yield show

@@ -134,20 +134,17 @@ def _describe_hot_node(hot: HotNode, pool: PoolRound) -> str:
 def _summarize_rounds(evidence: Evidence) -> Iterator[str]:
     rounds = evidence.rounds
     hot = sum(any(pool.hot for pool in round_.pools) for round_ in rounds)
-    nothing = "" if hot else "No node was hot, so there was nothing to evict."
+    nothing = "No node was hot, so there was nothing to evict."
     counts = [pool.nodes for round_ in rounds for pool in list_judged_pools(round_)]
     if any(counts) and all(sum(nodes.values()) == nodes.get("skipped", 0) for nodes in counts):
         nothing = "No node could be judged: none has a fresh and complete metric."
-    if len(rounds) == 1:
-        if nothing:
-            yield nothing
-        return
-    yield (
-        f"Over the newest {len(rounds)} rounds, back to {evidence.at(rounds[-1].decided_at_ms)}: nodes "
-        f"were hot in {hot} of them; {count_text(_sum_over_pools(evidence, 'wanted'), 'pod')} should leave; "
-        f"started: {count_text(_sum_over_pools(evidence, 'leaving'), 'migration')}."
-    )
-    if nothing:
+    if len(rounds) > 1:
+        yield (
+            f"Over the newest {len(rounds)} rounds, back to {evidence.at(rounds[-1].decided_at_ms)}: nodes "
+            f"were hot in {hot} of them; {count_text(_sum_over_pools(evidence, 'wanted'), 'pod')} should leave; "
+            f"started: {count_text(_sum_over_pools(evidence, 'leaving'), 'migration')}."
+        )
+    if not hot:
         yield nothing
 
 

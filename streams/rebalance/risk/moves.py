@@ -154,9 +154,8 @@ class _Round:
     @property
     def _required_gain(self) -> str:
         return (
-            f"a move must save {self.args.min_saved_minutes:g} hot minutes "
-            "(riskMoves.minSavedMinutes), and pods are expected to "
-            f"run for {self.remaining_minutes} more minutes"
+            f"a move must save {self.args.min_saved_minutes:g} hot minutes (riskMoves.minSavedMinutes), "
+            f"and pods are expected to run for {self.remaining_minutes} more minutes"
         )
 
     def _select_nodes(self, at_risk: list[int]) -> list[int]:
@@ -346,18 +345,13 @@ class _Round:
         common_reason = self._find_end() or self.not_compared
         for position, hot in self.results.hot.items():
             if not hot.end_reason and float(self.risk.costs[position]) >= self.min_gain:
-                reason = common_reason or self._explain_no_gain(hot)
-                hot.end_reason = GETS_PODS if position in self.targets else reason
+                reason = GETS_PODS if position in self.targets else common_reason
+                hot.end_reason = reason or self._explain_no_gain(hot)
 
     def _explain_no_gain(self, hot: HotNodeOutcome) -> str:
-        further = "further " if hot.moved else ""
-        text = (
-            f"no {further}pod that may leave saves {self.args.min_saved_minutes:g} hot minutes "
-            "(riskMoves.minSavedMinutes)"
-        )
-        gates = hot.gates.most_common(1)
+        gates, saved = hot.gates.most_common(1), f"{self.args.min_saved_minutes:g} hot minutes"
+        pod = "further pod" if hot.moved else "pod"
+        text = f"no {pod} that may leave saves {saved} (riskMoves.minSavedMinutes)"
         example = next((pod.message for pod in hot.pods if gates and pod.gate == gates[0][0]), "")
-        if not example:
-            return text
         stay = f"{hot.checked - hot.moved} of {hot.checked} checked pods stay"
-        return f"{text}: {stay}, for example because {example}"
+        return f"{text}: {stay}, for example because {example}" if example else text
