@@ -106,13 +106,11 @@ def _describe_dry_run(connection: "Connection", request: "MigrationRequest") -> 
     from connectors.policies.entries import find_newest_entry
     from schemas.policy import PolicyError, read_policy
 
-    stays = {"drain": "node stays open", "migrate": "pod stays"}.get(request.action)
-    if stays is None:
-        return ""
-    entry = find_newest_entry(connection, request.cluster)
+    stays = {"drain": "the node stays open", "migrate": "the pod stays"}.get(request.action)
+    entry = find_newest_entry(connection, request.cluster) if stays else None
     with suppress(PolicyError):  # no worker has read it yet
-        if read_policy("" if entry is None else entry.record.document).is_dry_for("request"):
-            return f" (dry run by the policy: the {stays})"
+        if stays and read_policy(entry.record.document if entry else "").is_dry_for("request"):
+            return f" (dry run by the policy: {stays})"
     return ""
 
 

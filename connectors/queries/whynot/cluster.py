@@ -75,7 +75,7 @@ def describe_newest_round(evidence: Evidence) -> Iterator[str]:
     """Yield the time and mode of the newest round, and why it ended early."""
     newest = evidence.rounds[0]
     if newest.gate:  # for example because the cluster is set apart, under any policy
-        real = "ended early"
+        real = f"ended early: {newest.gate}"
     elif newest.dry_run:
         real = (
             "a dry run by its policy (mode observe, or a dryRun): its commands are not carried out"
@@ -90,8 +90,6 @@ def describe_newest_round(evidence: Evidence) -> Iterator[str]:
     )
     if evidence.paused:
         yield "The cluster is paused: no command is sent until `loadstream cluster resume`."
-    if newest.gate:
-        yield f"The round ended early: {newest.gate}."
 
 
 def _describe_pools(newest: RebalanceRound) -> Iterator[str]:
