@@ -238,13 +238,15 @@ def _write_report(path: Path, comparisons: "list[Comparison]") -> None:
 
 
 def _print_tables(comparisons: "list[Comparison]") -> None:
-    from simulation.closed_loop.report import LEGEND, format_lines
+    from textwrap import fill
+
+    from simulation.closed_loop.report import LEGEND, WIDTH, format_lines
 
     for comparison in comparisons:
         for line in format_lines(comparison):
             echo(line)
         echo("")
-    echo(LEGEND)
+    echo(fill(LEGEND, WIDTH, break_on_hyphens=False))
 
 
 def _parse_loads(text: str) -> list[float]:

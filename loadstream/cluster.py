@@ -60,6 +60,7 @@ def why_not(
     back_ms = parse_length_ms(back, "--back")
     with as_messages():
         from connectors.queries.whynot.cluster import explain_cluster
+        from connectors.queries.whynot.evidence import Answer
         from connectors.queries.whynot.node import explain_node
         from connectors.queries.whynot.pod import explain_pod
         from connectors.queries.whynot.reading import read_evidence
@@ -67,7 +68,9 @@ def why_not(
         evidence = read_evidence(
             connect_as_configured(), cluster, wall_clock.now_ms(), node=node, pod=pod_name, back_ms=back_ms
         )  # fmt: skip
-    if node is not None:
+    if evidence.unknown_cluster and not evidence.rounds:
+        answer = Answer((), is_known=False, data={})
+    elif node is not None:
         answer = explain_node(evidence, node)
     elif pod_name is not None:
         answer = explain_pod(evidence, *pod_name)

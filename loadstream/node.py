@@ -82,6 +82,7 @@ def drain(
     """Drain a node: it takes no new pods, and its pods are migrated.
 
     The node takes no pods until `loadstream node undrain`. Pods that may not be evicted stay and are named.
+    If the policy's mode is `observe`, this is a dry run: the node stays open, and no pod is evicted.
     """
     with as_messages():
         connection = connect_as_configured()

@@ -40,9 +40,13 @@ class MigrationStates:
         self.drains = {node: drain for node, drain in self.drains.items() if is_shown(drain)}
 
     def list_statuses(self, *, everything: bool) -> list[Status]:
-        """Return unfinished migrations and drains, or all of them; oldest change first."""
+        """Return unfinished migrations and drains and failed requests, or all; oldest change first."""
         statuses: list[Status] = [*self.migrations.values(), *self.drains.values()]
-        chosen = [status for status in statuses if everything or _is_unfinished(status)]
+        chosen = [
+            status
+            for status in statuses
+            if everything or _is_unfinished(status) or _is_failed_request(status)
+        ]
         return sorted(chosen, key=lambda status: status.happened_at_ms)
 
     def find_live(self, namespace: str, name: str) -> MigrationStatus | None:
@@ -129,6 +133,11 @@ def collect_states(
             states.migrations.setdefault(message.migration_id, message)
     states.forget_ended((newest_ms or 0) - back_ms)
     return states
+
+
+def _is_failed_request(status: Status) -> bool:
+    is_request = isinstance(status, MigrationStatus) and status.trigger == "request"
+    return is_request and status.phase == "Failed"
 
 
 def _is_unfinished(status: Status) -> bool:

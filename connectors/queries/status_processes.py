@@ -55,7 +55,7 @@ def worker_section(records: ClusterRecords) -> Section:
     if reported:
         parts.append(f"{len(members)} running{at}")
     elif groups:
-        parts.append(f"number unknown: {groups[0].reason}")
+        parts.append(f"unknown: {groups[0].reason}")
     if records.tick_ms is not None:
         parts.append(f"the cluster's clock ticked {ago(records, records.tick_ms)}")
     inputs, samples = count_worker_lag(records)
@@ -107,7 +107,10 @@ def _count_lag(
 
 
 def duties_section(records: ClusterRecords) -> Section:
-    lines, data = zip(*(_describe_duty(records, duty) for duty in DUTIES), strict=True)
+    texts, data = zip(*(_describe_duty(records, duty) for duty in DUTIES), strict=True)
+    lines = texts[:1]
+    if len(set(texts)) > 1:
+        lines = tuple(f"{duty:8}{text}" for duty, text in zip(DUTIES, texts, strict=True))
     return Section("duties", lines, dict(zip(DUTIES, data, strict=True)))
 
 
@@ -139,7 +142,7 @@ def _describe_duty(records: ClusterRecords, duty: str) -> tuple[str, dict[str, A
         "records_to_read": behind,
         "newest_outcome_ms": outcome.happened_at_ms if outcome else None,
     }
-    return f"{duty:8}{'; '.join(parts)}", data
+    return "; ".join(parts), data
 
 
 def ago(records: ClusterRecords, at_ms: int) -> str:

@@ -138,8 +138,8 @@ def _check_measurements(
         advice = f"Run `loadstream cluster why-not {records.cluster} --node {stale}`"
         if not fresh:
             advice = (
-                "Start `loadstream kubernetes collect` or another producer of node-usage, or see its log. A new "
-                "cluster has metrics after its first report interval (60 s)"
+                "Start `loadstream kubernetes collect` or another producer of node-usage. If it runs, its log says "
+                "why a node cannot be read. A new cluster has metrics after its first report interval (60 s)"
             )
         yield (warning if fresh else error)("measurements", text, advice)
     else:

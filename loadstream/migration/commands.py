@@ -61,7 +61,7 @@ def list_(
     ] = "1d",
     json: Json = False,
 ) -> None:
-    """Show the newest state of a cluster's migrations and drains, oldest change first."""
+    """Show the newest state of unfinished migrations and drains, and failed requests, oldest change first."""
     from connectors.queries.migration_states import read_states
     from schemas.topics.codec import encode
 

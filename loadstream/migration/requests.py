@@ -5,6 +5,7 @@ for a cluster, node, pod or migration that no record names is not written.
 """
 
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from uuid import uuid4
@@ -84,6 +85,7 @@ def send_request(
         requested_at_ms=wall_clock.now_ms(),
         **fields,
     )
+    dry = _describe_dry_run(connection, request)
     answers = []
     if wait:
         sources = (("status", cluster), ("dead-letters", TOPIC))
@@ -94,9 +96,22 @@ def send_request(
     if json:
         print_json(request.payload())
     else:
-        echo(f"{request.request_id}: {text}; see `loadstream migration list {cluster}`")
+        echo(f"{request.request_id}: {text}{dry}; see `loadstream migration list {cluster}`")
     if wait:
         _print_answers(request, answers, json=json)
+
+
+def _describe_dry_run(connection: "Connection", request: "MigrationRequest") -> str:
+    """Return what stays as it is, if the cluster's policy makes the request a dry run."""
+    from connectors.policies.entries import find_newest_entry
+    from schemas.policy import PolicyError, read_policy
+
+    stays = {"drain": "the node stays open", "migrate": "the pod stays"}.get(request.action)
+    entry = find_newest_entry(connection, request.cluster) if stays else None
+    with suppress(PolicyError):  # no worker has read it yet
+        if stays and read_policy(entry.record.document if entry else "").is_dry_for("request"):
+            return f" (dry run by the policy: {stays})"
+    return ""
 
 
 def _print_answers(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from connectors.policies.entries import find_newest_entry
 from connectors.process.terminal import echo, print_json
+from connectors.units import count_text
 from loadstream.cli.arguments import Cluster, Json, check_cluster_name
 from loadstream.cli.command import (
     NOTHING_FOUND,
@@ -32,7 +33,7 @@ from loadstream.policy.records import (
     write_record,
 )
 from loadstream.policy.versions import diff, history, rollback, show
-from schemas.base.printable import escape_yaml
+from schemas.base.printable import escape_yaml, to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -60,19 +61,17 @@ def check(
             callback=check_cluster_name,
         ),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print the whole policy, as YAML with the same effect.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Print the effective policy and warnings about the file, or all errors.
-
-    The output is YAML with the same effect as the file.
-    """
-    from schemas.policy import effective_yaml
+    """Print whether a policy is valid, its warnings or errors, and how it differs from the defaults."""
+    from connectors.policies.differences import list_differences
+    from schemas.policy import Policy, effective_yaml
 
     policy, _ = read_policy_file(file)
     warnings = _warn_all(policy.warnings)
-    if not json:
-        echo(escape_yaml(effective_yaml(policy)), nl=False)
-        echo(f"# digest: {policy.digest}")
     is_known = True
     if cluster is not None:
         with as_messages():
@@ -83,6 +82,16 @@ def check(
         print_json(
             {"digest": policy.digest, "mode": policy.mode, "warnings": warnings, "effective": effective_yaml(policy)}
         )  # fmt: skip
+    elif everything:
+        echo(escape_yaml(effective_yaml(policy)), nl=False)
+        echo(f"# digest: {policy.digest}")
+    else:
+        differences = list_differences(Policy(), policy)
+        fields = f"{count_text(len(differences), 'field')} set to another value than the default"
+        counted = count_text(len(warnings), "warning") if warnings else "no warnings"
+        echo(f"valid; {counted}; {fields}; digest {policy.digest}")
+        for difference in differences:
+            echo(to_one_line(f"  {difference}"))
     if not is_known:
         raise typer.Exit(NOTHING_FOUND)
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from html import escape
+from itertools import product
 from math import log10
 from statistics import median
 from textwrap import fill, wrap
@@ -30,13 +31,13 @@ HOT, WEIGHTED = "hot_cpu_minutes", "hot_cpu_weighted_minutes"
 EVICTIONS, WAITING = "evictions", "waiting_pod_minutes"
 #: Columns: figure, heading, decimals.
 COLUMNS = (
-    (HOT, "hot CPU", 0),
+    (HOT, "hot CPU (node-min)", 0),
     (WEIGHTED, "by capacity", 0),
     (EVICTIONS, "evictions", 0),
-    (WAITING, "waiting", 0),
+    (WAITING, "waiting (pod-min)", 0),
     (CPU_SECONDS, "CPU s", 0),
-    ("hot_memory_minutes", "hot memory", 0),
-    ("over_capacity_minutes", "over 100 %", 0),
+    ("hot_memory_minutes", "hot memory (node-min)", 0),
+    ("over_capacity_minutes", "over 100 % (node-min)", 0),
     ("p99_cpu", "p99", 2),
     ("waiting_pods", "never placed", 0),
     ("bounces", "bounces", 0),
@@ -48,7 +49,8 @@ LEGEND = (
     "seconds of the run, simulated world included. over 100 %: node-minutes with more demand for CPU than the "
     "node has. p99: percentile of the nodes' demand for CPU. never placed: pods without a node at the end. "
     "bounces: pods that returned to their node or were evicted again within an hour. Figures are medians over "
-    "days and seeds, with the range in brackets; ratios are of runs with the same pods."
+    "days and seeds, with the range in brackets; ratios are of runs with the same pods. least-allocated: the "
+    "scores of kube-scheduler."
 )
 PREDICTIONS = (
     f"Each minute the risk score predicts for each node the probability that its demand for CPU is above "
@@ -123,6 +125,17 @@ def _compute_ratios(runs_by_name: Mapping[str, Sequence[Run]]) -> dict[str, str]
     return cells
 
 
+def _list_ratios(runs_by_name: Mapping[str, Sequence[Run]]) -> Iterator[list[str]]:
+    """Yield a row for each pair of a contender and a baseline."""
+    baselines = [name for name in BASELINES if name in runs_by_name]
+    for name, other in product([name for name in runs_by_name if name not in BASELINES], baselines):
+        runs = (runs_by_name[name], runs_by_name[other])
+        yield [
+            f"{name} / {other}",
+            *(_format_ratio(*runs, key) for key in (HOT, WEIGHTED, WAITING)),
+        ]
+
+
 def sum_predictions(comparisons: Sequence[Comparison]) -> list[PredictionBin]:
     """Return the bins of all runs of our contender together."""
     bins = zip(
@@ -178,10 +191,14 @@ def format_lines(comparison: Comparison) -> Iterator[str]:
     for text in (describe(comparison), traces):
         yield from wrap(text, WIDTH, break_on_hyphens=False)
     yield ""
-    yield from format_table(tabulate_figures(comparison))
-    if _has_ratios(comparison):
+    table = tabulate_figures(comparison)
+    if len(comparison.contenders) <= 5:  # a column for each contender makes shorter lines
+        table = list(map(list, zip(*table, strict=True)))
+    yield from format_table(table)
+    ratios = list(_list_ratios(comparison.contenders))
+    if ratios:
         yield ""
-        yield from format_table(tabulate_ratios([comparison]))
+        yield from format_table([["ratio", "hot CPU", "by capacity", "waiting"], *ratios])
 
 
 def format_table(rows: Table) -> Iterator[str]:

@@ -103,6 +103,10 @@ def tabulate_schedulers(comparison: Comparison) -> Iterator[str]:
             [names[run.contender], *cells, f"{waited:.1f}", f"{figures['waiting_pods']:.0f}"]
         )
     yield from format_table(rows)
+    yield (
+        "by capacity: a node counts by its share of the mean CPU of a node. pods still waiting: pods that "
+        "no node could take by the end."
+    )
 
 
 def summarize(comparison: Comparison) -> str:
@@ -161,10 +165,9 @@ def draw_picture(evidence: Evidence) -> Iterator[str]:
         f"{_IN_TIME} {in_time_count} of {evictions}: the node was hot in the {MINUTES_BEFORE} minutes before, or would have become "
         f"hot within {MINUTES_AFTER} minutes with the pod"
     )
-    yield (
-        f"{_IN_VAIN} all others: the node did not become hot. For comparison: {evidence.compute_chance():.0%} of all nodes "
-        "were hot in the same times."
-    )
+    if in_time_count < len(evidence.evictions):
+        yield f"{_IN_VAIN} all others: the node did not become hot"
+    yield f"For comparison: {evidence.compute_chance():.0%} of all nodes were hot in the same times."
 
 
 def _choose_shade(share: float) -> str:

@@ -166,20 +166,18 @@ class DemoRun:
     async def run(self) -> None:
         size = self.size
         await self._run_step(
-            "nodes are measured",
+            "waiting for measurements",
             cluster.create_demo_nodes(self.server, size.nodes),
             lambda snapshot: len(self.observed.cpu) >= size.nodes,
         )
         await self._run_step(
-            "pods are placed",
+            "placing pods",
             cluster.create_demo_pods(self.server, size.pods),
             lambda snapshot: snapshot.bound_pods >= size.pods,
         )
+        await self._run_step("heating nodes", self._heat_nodes(), lambda seen: bool(seen.hot_nodes))
         await self._run_step(
-            "nodes become hot", self._heat_nodes(), lambda seen: bool(seen.hot_nodes)
-        )
-        await self._run_step(
-            "hot nodes are relieved",
+            "relieving hot nodes",
             None,
             lambda snapshot: not snapshot.hot_nodes and snapshot.bound_pods >= size.pods,
         )

@@ -1,4 +1,4 @@
-"""The display during the demo: a live view on a terminal, or a line every second.
+"""The display during the demo: a live view on a terminal, or a line for each change.
 
 Each node is a cell, coloured by the CPU usage of its pods: hot nodes turn from red to green as pods leave.
 """
@@ -28,9 +28,17 @@ _WARM = 0.7
 def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
     """Yield a function that shows snapshots: live on a terminal, else as plain lines."""
     if plain or not console.is_terminal:
-        yield lambda snapshot, observed: console.print(
-            format_line(snapshot, observed), markup=False, highlight=False, soft_wrap=True
-        )
+        shown = ""
+
+        def show(snapshot: Snapshot, observed: Observations) -> None:
+            nonlocal shown
+            line = format_line(snapshot, observed)
+            if line != shown:
+                text = f"{snapshot.at_s:4.0f} s, {line}"
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+                shown = line
+
+        yield show
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda snapshot, observed: live.update(render(snapshot, observed), refresh=True)
@@ -38,7 +46,7 @@ def show_live(console: Console, *, plain: bool) -> Iterator[Show]:
 
 def format_line(snapshot: Snapshot, observed: Observations) -> str:
     return (
-        f"{snapshot.at_s:4.0f} s, {snapshot.step}: {len(observed.cpu)} nodes measured, {snapshot.bound_pods} of "
+        f"{snapshot.step}: {len(observed.cpu)} nodes measured, {snapshot.bound_pods} of "
         f"{len(snapshot.pods)} pods bound, {len(snapshot.hot_nodes)} nodes hot, "
         f"{observed.outcomes['evict', 'done']} pods evicted"
     )
@@ -56,7 +64,7 @@ def render(snapshot: Snapshot, observed: Observations) -> RenderableType:
         ("■", "green"), " cool  ", ("■", "yellow"), " warm  ",
         ("■", "bold red"), f" above {HOT_PERCENT} % of its CPU",
     )  # fmt: skip
-    lines = [Text(format_line(snapshot, observed)), legend]
+    lines = [Text(f"{snapshot.at_s:4.0f} s, {format_line(snapshot, observed)}"), legend]
     if observed.reason:
         lines.append(Text(f"newest eviction: {replace_unprintable(observed.reason)}", style="dim"))
     title = f"{len(nodes)} nodes of a real control plane"

@@ -136,10 +136,10 @@ class Protections:
         if pod.owners or args.evict_all_bare_pods or "BarePods" in self._skipped:
             return None
         allows_failed = args.evict_failed_bare_pods or "FailedBarePods" not in self._protections
-        if not allows_failed:
-            return "the pod has no owner; neither evictFailedBarePods nor evictAllBarePods is set"
         if pod.phase != "Failed":
-            return f"the pod has no owner and is {pod.phase}; evictFailedBarePods allows Failed"
+            return "the pod has no owner, so nothing would replace it; migration.evictAllBarePods permits it"
+        if not allows_failed:
+            return "the pod failed and has no owner; migration.evictFailedBarePods permits it"
         return None
 
     def _explain_storage(self, pod: Pod) -> str | None:

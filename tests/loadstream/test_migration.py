@@ -18,6 +18,7 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod, PodLifecycle, PodRef
+from schemas.messages.policies import PolicyRecord
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
@@ -124,7 +125,8 @@ def test_no_request_is_written_for_an_ended_or_unknown_pod(
 
 
 def test_drain_and_undrain_name_the_node(running: RunningBroker, write: Write) -> None:
-    assert run("node", "drain", "blue", "worker-9", "--reason", "new disk").exit_code == 0
+    drain = run("node", "drain", "blue", "worker-9", "--reason", "new disk")
+    assert (drain.exit_code, "dry run" in drain.stdout) == (0, True)
     assert run("node", "undrain", "blue", "worker-9").exit_code == 0
     first, second = requests(running)
     assert (first.action, first.node, first.reason, first.mode) == (
@@ -141,6 +143,8 @@ def test_drain_and_undrain_name_the_node(running: RunningBroker, write: Write) -
     assert (refused.exit_code, "was removed" in refused.output) == (3, True)
     write("status", drained("Draining", 4))
     assert len(requests(running)) == 2
+    write("policies", PolicyRecord(cluster="blue", document="mode: enforce", applied_at_ms=NOW_MS))
+    assert "dry run" not in run("node", "drain", "blue", "worker-1").stdout
     assert run("node", "undrain", "blue", "worker-9").exit_code == 0
 
 
@@ -169,15 +173,16 @@ def test_migration_list_shows_the_newest_states(
 ) -> None:
     write(
         "status", drained("Draining", 2), status(1, "Running", 3), status(2, "Succeeded", 4),
-        status(9, cluster="other"),
+        status(5, "Failed", 5), status(6, "Failed", 6, trigger="request"), status(9, cluster="other"),
     )  # fmt: skip
-    drain, migration, summary = run("migration", "list", "blue").output.splitlines()
+    drain, migration, failure, summary = run("migration", "list", "blue").output.splitlines()
     assert drain.startswith("2026-11-18 11:06:42.000 (58s ago)  node worker-9")
     assert "migration migration-1 of pod shop/web-1 from worker-1: Running" in migration
+    assert "migration-6" in failure
     assert summary.startswith("1 under way; ")
     everything = run("migration", "list", "blue", "--all", "--json").output.splitlines()
     assert [json.loads(line)["happened_at_ms"] - NOW_MS for line in everything] == [
-        2000, 3000, 4000,
+        2000, 3000, 4000, 5000, 6000,
     ]  # fmt: skip
     monkeypatch.setattr(wall_clock, "now_ms", lambda: NOW_MS + 7_200_000)
     assert run("migration", "list", "blue").stderr.startswith("warning: No worker has written for")

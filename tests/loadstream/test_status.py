@@ -116,7 +116,9 @@ def test_status_of_a_cluster_and_of_all(recorded: Recorded) -> None:
     assert sections["nodes"]["hottest"][0] == {"node": "n1", "percent": {"cpu": 50.0}, "state": []}
     (fault,) = sections["faults"]["faults"]
     assert (fault["grade"], "n2" in fault["text"]) == ("warning", True)
-    assert "! warning" in run("status", BLUE).stdout
+    text = run("status", BLUE).stdout
+    assert "! warning" in text
+    assert text.count("this broker does not report it") == 2  # of workers, and of all duties
     everything = run("status").stdout
     assert "blue: 1 fault" in everything
     assert NEIGHBOUR in everything

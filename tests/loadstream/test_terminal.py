@@ -120,7 +120,7 @@ def test_a_policy_file_is_printed_as_text_and_reads_back(tmp_path: Path) -> None
     file.write_text(
         f"rebalance: {{nodePools: [{{name: {name}, lowThresholds: {{cpu: 1}}, highThresholds: {{cpu: 2}}}}]}}"
     )
-    out = _run("policy", "check", str(file))
+    out = _run("policy", "check", "--all", str(file))
     assert yaml.safe_load(out)["rebalance"]["nodePools"][0]["name"] == "pool" + text
     file.write_text(f"{json.dumps(HOSTILE)}: 1\nmode: {json.dumps(HOSTILE)}\n")
     _run("policy", "check", str(file))

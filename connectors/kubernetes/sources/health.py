@@ -115,10 +115,8 @@ class SourceHealth:
         self.failures[cause] += 1
         failure = Failure(cause, (str(error) or type(error).__name__)[:WHY_MAX], self._now_ms())
         if node is not None:
-            health = self._node(node)
-            previous, health.failure = health.failure, failure
-            if previous is None or previous.cause != cause:
-                self._log(node, failure)
+            self._node(node).failure = failure
+            self._log(node, failure)
             return
         if self._failure is None or self._failure.cause != cause:
             logger.warning("%s: %s; trying again", self.source, failure.why)
@@ -163,11 +161,15 @@ class SourceHealth:
         )
 
     def _log(self, node: str, failure: Failure) -> None:
-        """Log an example of a cause, at most once per minute."""
+        """Log the number of failing nodes and an example of a cause, at most once per minute."""
         logged_at_ms = self._logged_at_ms.get(failure.cause)
         if logged_at_ms is None or failure.at_ms - logged_at_ms >= LOG_EVERY_MS:
             self._logged_at_ms[failure.cause] = failure.at_ms
-            logger.warning("%s: node %s: %s; trying again", self.source, node, failure.why)
+            failing = sum(health.failure is not None for health in self._nodes.values())
+            logger.warning(
+                "%s: %d of %d nodes cannot be read, the newest %s: %s; trying again",
+                self.source, failing, len(self._nodes), node, failure.why,
+            )  # fmt: skip
 
     def _find_common_failure(self) -> Failure | None:
         """Return the newest failure of a node if no node can be read."""

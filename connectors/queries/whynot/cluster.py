@@ -11,6 +11,7 @@ from connectors.queries.rebalancing_wording import (
 from connectors.queries.whynot.evidence import Answer, Evidence, count_gates
 from connectors.queries.whynot.wording import (
     NAMED_MAX,
+    no_pod_leaves_text,
     readings_text,
     rounds_hot_text,
     thresholds_text,
@@ -29,9 +30,9 @@ def explain_cluster(evidence: Evidence) -> Answer:
     pods = count_gates(pod.gate for node in hot for pod in node.pods)
     sentences = [*describe_newest_round(evidence), *_describe_pools(newest)]
     sentences += _summarize_rounds(evidence)
-    for name, gates in (("Nodes", nodes), ("Pods", pods)):
+    for text, gates in (("no more pods left a hot node", nodes), ("a pod stayed", pods)):
         sentences += [
-            f"{name} were stopped {count_text(times, 'time')} in these rounds: {gate}."
+            f"{count_text(times, 'time')} in these rounds {text}: {gate}."
             for gate, times in gates[:NAMED_MAX]
         ]
     return Answer(
@@ -71,10 +72,10 @@ def explain_no_rounds(evidence: Evidence) -> Answer:
 
 
 def describe_newest_round(evidence: Evidence) -> Iterator[str]:
-    """Yield the time and mode of the newest round, and why all of it was stopped."""
+    """Yield the time and mode of the newest round, and why it ended early."""
     newest = evidence.rounds[0]
     if newest.gate:  # for example because the cluster is set apart, under any policy
-        real = "stopped as a whole"
+        real = f"ended early: {newest.gate}"
     elif newest.dry_run:
         real = (
             "a dry run by its policy (mode observe, or a dryRun): its commands are not carried out"
@@ -89,8 +90,6 @@ def describe_newest_round(evidence: Evidence) -> Iterator[str]:
     )
     if evidence.paused:
         yield "The cluster is paused: no command is sent until `loadstream cluster resume`."
-    if newest.gate:
-        yield f"The whole round was stopped: {newest.gate}."
 
 
 def _describe_pools(newest: RebalanceRound) -> Iterator[str]:
@@ -102,7 +101,7 @@ def _describe_pools(newest: RebalanceRound) -> Iterator[str]:
         if pool.memory:
             yield f"In pool {pool.pool} {memory_text(pool)}."
         if pool.gate:
-            yield f"Pool {pool.pool} was stopped: {pool.gate}."
+            yield f"{no_pod_leaves_text(pool.leaving)} pool {pool.pool}: {pool.gate}."
         if pool.hot:
             yield (
                 f"In pool {pool.pool} {count_text(pool.wanted, 'pod')} should leave; started: "
@@ -133,17 +132,18 @@ def _describe_hot_node(hot: HotNode, pool: PoolRound) -> str:
 def _summarize_rounds(evidence: Evidence) -> Iterator[str]:
     rounds = evidence.rounds
     hot = sum(any(pool.hot for pool in round_.pools) for round_ in rounds)
-    if len(rounds) == 1:
-        if not hot:
-            yield "No node was hot, so there was nothing to evict."
-        return
-    yield (
-        f"Over the newest {len(rounds)} rounds, back to {evidence.at(rounds[-1].decided_at_ms)}: nodes "
-        f"were hot in {hot} of them; {count_text(_sum_over_pools(evidence, 'wanted'), 'pod')} should leave; "
-        f"started: {count_text(_sum_over_pools(evidence, 'leaving'), 'migration')}."
-    )
+    nothing = "No node was hot, so there was nothing to evict."
+    counts = [pool.nodes for round_ in rounds for pool in list_judged_pools(round_)]
+    if any(counts) and all(sum(nodes.values()) == nodes.get("skipped", 0) for nodes in counts):
+        nothing = "No node could be judged: none has a fresh and complete metric."
+    if len(rounds) > 1:
+        yield (
+            f"Over the newest {len(rounds)} rounds, back to {evidence.at(rounds[-1].decided_at_ms)}: nodes "
+            f"were hot in {hot} of them; {count_text(_sum_over_pools(evidence, 'wanted'), 'pod')} should leave; "
+            f"started: {count_text(_sum_over_pools(evidence, 'leaving'), 'migration')}."
+        )
     if not hot:
-        yield "No node was hot in any of them, so there was nothing to evict."
+        yield nothing
 
 
 def _sum_over_pools(evidence: Evidence, field: str) -> int:

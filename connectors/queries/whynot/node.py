@@ -14,6 +14,7 @@ from connectors.queries.whynot.wording import (
     explain_unknown,
     migration_lines,
     move_lines,
+    no_pod_leaves_text,
     percents_text,
     readings_text,
     rounds_hot_text,
@@ -66,11 +67,11 @@ def _describe_hot_round(evidence: Evidence, hot_round: RoundNode) -> Iterator[st
     )
     yield f"It is {rounds_hot_text(hot, pool)}."
     if hot.gate:
-        yield f"It was stopped: {hot.gate}."
+        yield f"{no_pod_leaves_text(hot.leaving)} it: {hot.gate}."
     elif pool.gate:
-        yield f"Its pool was stopped: {pool.gate}."
+        yield f"{no_pod_leaves_text(pool.leaving)} its pool: {pool.gate}."
     elif hot.leaving:
-        yield f"It was not stopped; started: {count_text(hot.leaving, 'migration')}."
+        yield f"Started: {count_text(hot.leaving, 'migration')}."
     elif not hot.pods:
         yield "None of its pods was considered."
     for pod in hot.pods:

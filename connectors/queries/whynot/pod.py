@@ -9,6 +9,7 @@ from connectors.queries.whynot.wording import (
     explain_unknown,
     migration_lines,
     move_lines,
+    no_pod_leaves_text,
     readings_text,
     rounds_hot_text,
     strategy_text,
@@ -18,7 +19,7 @@ from connectors.units import count_text
 
 
 def explain_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
-    # A round may judge a pod several times. If one verdict lets it leave, the pod was not stopped.
+    # A round may judge a pod several times. If one verdict lets it leave, the pod leaves.
     verdicts = sorted(evidence.find_verdicts(namespace, name), key=_sort_key)
     node = evidence.find_node(namespace, name)
     records = (verdicts, node, evidence.migrations, evidence.placement, evidence.lifecycle)
@@ -113,9 +114,9 @@ def _describe_gate(evidence: Evidence, verdicts: list[RoundNode]) -> Iterator[st
         f"{readings_text(hot)}."
     )
     if not pod.gate:
-        yield f"It was not stopped: {verdict_text(pod, hot)}."
+        yield f"It was chosen to leave: {verdict_text(pod, hot)}."
         return
-    yield f"It was stopped: {pod.gate}."
+    yield f"It was not chosen to leave: {pod.gate}."
     rounds = {older.rounds_ago: older for older in reversed(verdicts)}
     since, last = newest, 0
     while (older := rounds.get(last + 1)) is not None and older.pod is not None:
@@ -125,7 +126,7 @@ def _describe_gate(evidence: Evidence, verdicts: list[RoundNode]) -> Iterator[st
     if last:
         more = " or longer" if last + 1 == len(evidence.rounds) else ""
         yield (
-            f"The same gate has stopped it for {count_text(last + 1, 'round')}{more}, since "
+            f"It has stayed for the same reason for {count_text(last + 1, 'round')}{more}, since "
             f"{evidence.at(since.round.decided_at_ms)}."
         )
 
@@ -139,7 +140,7 @@ def _explain_not_judged(
         last = verdicts[0]
         yield (
             f"It was last judged at {evidence.at(last.round.decided_at_ms)}, on node "
-            f"{last.node.node}: {verdicts[0].pod.gate or 'it was not stopped'}."
+            f"{last.node.node}: {verdicts[0].pod.gate or 'it was chosen to leave'}."
         )
     node = evidence.find_node(namespace, name)
     if node is not None and evidence.has_no_state:
@@ -192,7 +193,7 @@ def _describe_hot_node(hot_round: RoundNode) -> Iterator[str]:
     yield (
         f"It is on node {hot.node}, judged by {strategy_text(pool)}: {rounds_hot_text(hot, pool)}; "
         f"{readings_text(hot)}"
-        f"{f'. The node was stopped: {hot.gate}' if hot.gate else ''}."
+        f"{f'. {no_pod_leaves_text(hot.leaving)} the node: {hot.gate}' if hot.gate else ''}."
     )
     if hot.pods_left_out:
         yield (

@@ -72,7 +72,7 @@ def readings_text(node: HotNode) -> str:
     """Describe a hot node's usage of the resources that exceed their limits."""
     texts = "; ".join(_reading(name, reading) for name, reading in node.readings.items())
     if node.cost is not None:
-        cost = f"it cost {node.cost:.3f} by risk before the round's moves"
+        cost = f"before the round's moves it cost {node.cost:.3f} hot minutes per minute"
         return f"{cost}; it uses {texts}" if texts else cost
     who = "its prod pods use" if node.phase == "prod" else "it uses"
     return f"{who} {texts}" if texts else "no reading was recorded"
@@ -96,6 +96,11 @@ def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
     rounds = count_text(node.abnormal_rounds, "round")
     needed = f"{pool.rounds_needed} {'is' if pool.rounds_needed == 1 else 'are'} needed"
     return f"hot for {rounds} in a row; {needed}"
+
+
+def no_pod_leaves_text(leaving: int) -> str:
+    """Begin the reason why no pod leaves a node or pool, or no more pods than `leaving`."""
+    return "No more pods leave" if leaving else "No pod leaves"
 
 
 def verdict_text(verdict: PodVerdict, node: HotNode) -> str:

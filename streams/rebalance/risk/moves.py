@@ -28,7 +28,7 @@ from streams.inventory.node import Node
 from streams.pods.held_pod import is_overdue
 from streams.rebalance.candidates import Gate
 from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric, find_measured
-from streams.rebalance.outcome import HIGH, NORMAL, SKIPPED, Costs, RoundOutcome
+from streams.rebalance.outcome import HIGH, NORMAL, SKIPPED, Costs, HotNodeOutcome, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes, list_risk_resources
 from streams.rebalance.risk.pods import RiskPod, RiskPods, estimate_remaining_minutes
 from streams.rebalance.risk.results import RiskResults, read_nodes
@@ -137,7 +137,7 @@ class _Round:
             self.results.outcome.end_reason = f"no node has {describe_fresh_metric(self.resources)}"
         elif not at_risk.size:
             self.results.outcome.end_reason = (
-                f"no node has a cost of {self.min_gain:.3f} or more: {self._required_gain}"
+                f"no node costs {self.min_gain:.3f} hot minutes per minute: {self._required_gain}"
             )
         for position in self._select_nodes(at_risk.tolist()):
             self._rank_pods(position)
@@ -154,8 +154,8 @@ class _Round:
     @property
     def _required_gain(self) -> str:
         return (
-            f"a move must save {self.args.min_saved_minutes:g} hot minutes, and pods are expected to "
-            f"run for {self.remaining_minutes} more minutes"
+            f"a move must save {self.args.min_saved_minutes:g} hot minutes (riskMoves.minSavedMinutes), "
+            f"and pods are expected to run for {self.remaining_minutes} more minutes"
         )
 
     def _select_nodes(self, at_risk: list[int]) -> list[int]:
@@ -254,7 +254,7 @@ class _Round:
         costs = self._compute_costs(pod, target)
         if costs.gain < self.min_gain:
             message = (
-                f"its move to {self.names[target]} lowers the sum of costs by {costs.gain:.3f}; "
+                f"its move to {self.names[target]} saves {costs.gain:.3f} hot minutes per minute; "
                 f"required is {self.min_gain:.3f}: {self._required_gain}"
             )
             self._reject(pod, Gate("gain", message), costs, target)
@@ -342,8 +342,16 @@ class _Round:
         self.pods.note_move(pod.source, target)
 
     def _explain_end(self) -> None:
-        reason = self._find_end() or self.not_compared
+        common_reason = self._find_end() or self.not_compared
         for position, hot in self.results.hot.items():
             if not hot.end_reason and float(self.risk.costs[position]) >= self.min_gain:
-                no_gain = f"no other pod that may leave gains {self.min_gain:.3f}"
-                hot.end_reason = GETS_PODS if position in self.targets else reason or no_gain
+                reason = GETS_PODS if position in self.targets else common_reason
+                hot.end_reason = reason or self._explain_no_gain(hot)
+
+    def _explain_no_gain(self, hot: HotNodeOutcome) -> str:
+        gates, saved = hot.gates.most_common(1), f"{self.args.min_saved_minutes:g} hot minutes"
+        pod = "further pod" if hot.moved else "pod"
+        text = f"no {pod} that may leave saves {saved} (riskMoves.minSavedMinutes)"
+        example = next((pod.message for pod in hot.pods if gates and pod.gate == gates[0][0]), "")
+        stay = f"{hot.checked - hot.moved} of {hot.checked} checked pods stay"
+        return f"{text}: {stay}, for example because {example}" if example else text

@@ -8,6 +8,7 @@ from simulation.closed_loop.measures import PredictionBin, Result
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.report import (
     COLUMNS,
+    format_lines,
     format_markdown,
     tabulate_figures,
     tabulate_predictions,
@@ -38,6 +39,16 @@ def test_a_ratio_compares_runs_with_the_same_pods() -> None:
     ratio = compute_ratio(ours, others, "hot_cpu_minutes")
     assert ratio is not None
     assert (ratio.least, ratio.most) == (0.5, 0.9)
+
+
+def test_a_policy_of_the_user_is_compared_with_each_baseline() -> None:
+    runs = [run("mine", 10), run("least-allocated", 20), run("loadstream", 5)]
+    lines = list(format_lines(comparison(*runs)))
+    rows = [line.split()[:4] for line in lines if " / " in line]
+    assert rows == [
+        [name, "/", "least-allocated", hot]
+        for name, hot in (("mine", "0.50"), ("loadstream", "0.25"))
+    ]
 
 
 def test_predictions_of_all_runs_are_compared_with_the_actual_usage() -> None:

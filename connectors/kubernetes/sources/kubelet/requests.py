@@ -136,7 +136,8 @@ class Kubelets:
             if not response.ok:
                 raise response.error()
         except (ApiError, ApiUnreachable, AccessError) as error:
-            raise convert_server_error(error) from error
+            failed = convert_server_error(error)
+            raise SourceFailed(failed.cause, f"{path}: {failed}") from error
         # `Date` may be the kubelet's or a proxy's.
         return HttpAnswer(response.body, AnswerTimes(requested_at_ms, wall_clock.now_ms(), None))
 

@@ -70,7 +70,7 @@ def test_a_move_that_gains_too_little_is_not_made() -> None:
     assert world.round() == []
     assert (
         world.pool.end_reason
-        == "no node has a cost of 5.000 or more: a move must save 300 hot minutes, and pods are expected to run for 60 more minutes"
+        == "no node costs 5.000 hot minutes per minute: a move must save 300 hot minutes (riskMoves.minSavedMinutes), and pods are expected to run for 60 more minutes"
     )
 
 
@@ -83,7 +83,7 @@ def test_a_move_that_only_shifts_the_risk_is_not_made() -> None:
             world.pod(f"{name}-{number}", name, 28, containers=big)
     assert world.settle().round() == []
     assert set(world.gates("one").values()) == {"gain"}
-    assert "lowers the sum of costs by" in world.hot("one").pods[0].message
+    assert "hot minutes per minute; required is" in world.hot("one").pods[0].message
 
 
 def test_pods_that_leave_already_count_as_gone() -> None:
@@ -121,6 +121,9 @@ def test_a_protected_pod_stays_and_the_record_says_why() -> None:
     moved = world.round(explain_protection=lambda held: stays.get(held.pod.uid))
     assert moved == ["b risky->calm-2"]
     assert world.gates("risky")["a"] == "filter"
+    assert world.round(explain_protection=lambda _: "it has no owner") == []
+    reason = world.hot("risky").end_reason
+    assert reason.endswith("3 of 3 checked pods stay, for example because it has no owner")
 
 
 @pytest.mark.parametrize(("minutes", "rests"), [(15, False), (30, True)])
@@ -347,5 +350,5 @@ def test_moves_must_gain_more_where_pods_run_briefly() -> None:
         world.pod(f"job-{number}", "calm-1", 0, scheduled_at_ms=world.now_ms - 120_000)
     assert world.round() == []
     assert world.pool.end_reason.endswith(
-        "a move must save 9 hot minutes, and pods are expected to run for 3 more minutes"
+        "a move must save 9 hot minutes (riskMoves.minSavedMinutes), and pods are expected to run for 3 more minutes"
     )
