@@ -80,7 +80,7 @@ golden: $(STAMP) ## Run the golden cases found below DIR.
 size: $(STAMP) ## Count lines, words, topics, tables, fields, settings and commands, and compare them with their limits.
 	@$(BIN)/python -m benchmarks.size --check
 
-yardstick: $(STAMP) ## Tell whether decisions are the same as when their digests were recorded: ten minutes.
+yardstick: $(STAMP) ## Tell whether decisions are the same as when their digests were recorded.
 	@$(BIN)/python -m benchmarks.yardstick $(ARGS)
 
 bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
