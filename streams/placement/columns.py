@@ -7,7 +7,7 @@ resources that pods name. It drops the least recently used columns: otherwise na
 would grow the worker's memory without limit.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -31,10 +31,7 @@ class InternedColumn(Generic[Value]):
         """Number of rows by id."""
         self._free: list[int] = []
         """Ids without rows."""
-        # Looking up existing values here saves a third of the time of a new column.
-        id_of = self._id_of
-        ids = [id_of[value] if value in id_of else self._intern(value) for value in values]
-        self._ids: IntArray = np.array(ids, dtype=np.int64)
+        self._ids: IntArray = np.array(self._intern_all(values), dtype=np.int64)
         """Shape (nodes,)."""
         self._count_rows()
 
@@ -115,6 +112,14 @@ class InternedColumn(Generic[Value]):
     def _count_rows(self) -> None:
         self._counts = np.bincount(self._ids, minlength=len(self._values)).tolist()
 
+    def _intern_all(self, values: Iterable[Value]) -> list[int]:
+        # Looking up existing values here saves a third of the time of a new column.
+        id_of, ids = self._id_of, []
+        for value in values:
+            value_id = id_of.get(value)
+            ids.append(self._intern(value) if value_id is None else value_id)
+        return ids
+
     def _intern(self, value: Value) -> int:
         existing = self._id_of.get(value)
         if existing is not None:
@@ -132,6 +137,35 @@ class InternedColumn(Generic[Value]):
     def _free_id(self, old: int) -> None:
         del self._id_of[self._values[old]]
         self._free.append(old)
+
+
+class NameCounts(dict[str, int]):
+    """Number of rows per name, for example per label key. Names without rows need no column."""
+
+    def replace(self, before: Collection[str] | None, after: Collection[str]) -> None:
+        """Count the names of a row after a change; `before` is None for a new row."""
+        if before is not None and _get_names(before) == _get_names(after):
+            return
+        for name in after:
+            self[name] = self.get(name, 0) + 1
+        self._drop(before or ())
+
+    def relayout(self, names: Sequence[Collection[str] | None], source: IntArray) -> None:
+        """Drop rows as `Plugin.relayout` does; `names` has the names of each old row."""
+        removed = np.ones(len(names), dtype=np.bool_)
+        removed[source[source >= 0]] = False
+        for row in np.flatnonzero(removed).tolist():
+            self._drop(names[row] or ())
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self[name] -= 1
+            if not self[name]:
+                del self[name]
+
+
+def _get_names(names: Collection[str]) -> Collection[str]:
+    return names.keys() if isinstance(names, dict) else names
 
 
 class LazyColumns(dict[str, Column], Generic[Column]):

@@ -126,7 +126,11 @@ class Fit:
         needed: list[tuple[int, IntArray]] = []
         for name, amount in requests.items():
             if name not in self._free:
-                self._free[name] = self._columns.free.get_column(name)[self._rows]
+                column = self._columns.free.get_column(name)
+                if column is None:
+                    mask &= amount <= 0
+                    continue
+                self._free[name] = column[self._rows]
             needed.append((amount, self._free[name]))
         return PodGroup(mask, needed)
 

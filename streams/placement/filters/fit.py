@@ -16,7 +16,7 @@ import numpy as np
 
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.columns import LazyColumns
+from streams.placement.columns import LazyColumns, NameCounts
 from streams.placement.plugin import Filter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
@@ -66,8 +66,11 @@ class NodeResourcesFit(Filter):
         """Free amounts by row; None for a new row."""
         self._columns = LazyColumns[IntArray](COLUMNS_MAX)
         """Free amounts of all rows by resource, shape (nodes,)."""
+        self._node_counts = NameCounts()
+        """Number of nodes with each resource."""
 
     def relayout(self, source: IntArray) -> None:
+        self._node_counts.relayout(self._free, source)
         super().relayout(source)
         is_old = source >= 0
         for name, column in self._columns.items():
@@ -77,6 +80,7 @@ class NodeResourcesFit(Filter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         free = compute_free(node)
+        self._node_counts.replace(self._free[row], free)
         self._free[row] = free
         for name, column in self._columns.items():
             try:
@@ -90,10 +94,11 @@ class NodeResourcesFit(Filter):
     def mask(self, prepared: Requests) -> BoolArray | None:
         fits: BoolArray | None = None
         for name, amount in prepared:
-            enough = self.get_column(name) >= amount
+            column = self.get_column(name)
+            if column is None:
+                return np.zeros(len(self._free), dtype=np.bool_)
+            enough = column >= amount
             fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
-            if not fits.any():
-                break
         return fits
 
     def reason(self, prepared: Requests, row: int) -> str | None:
@@ -107,14 +112,15 @@ class NodeResourcesFit(Filter):
         for name, amount in prepared:
             if not rows.size:
                 return
-            short = self.get_column(name)[rows] < amount
+            column = self.get_column(name)
+            short = np.ones(rows.size, dtype=np.bool_) if column is None else column[rows] < amount
             if short.any():
                 yield _format_reason(name), rows[short]
                 rows = rows[~short]
 
-    def get_column(self, name: str) -> IntArray:
-        """Return the free amounts of all nodes, shape (nodes,)."""
-        return self._columns.get_or_build(name, self._build)
+    def get_column(self, name: str) -> IntArray | None:
+        """Return the free amounts of all nodes, shape (nodes,); None if no node has the resource."""
+        return self._columns.get_or_build(name, self._build) if name in self._node_counts else None
 
     def _build(self, name: str) -> IntArray:
         amounts = [0 if free is None else free.get(name, 0) for free in self._free]

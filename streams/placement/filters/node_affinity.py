@@ -17,7 +17,7 @@ import numpy as np
 from schemas.messages.pods import NodeSelectorTerm, Pod
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.columns import LazyColumns
+from streams.placement.columns import LazyColumns, NameCounts
 from streams.placement.filters.labels import (
     NAME_FIELD,
     LabelColumn,
@@ -84,8 +84,11 @@ class NodeAffinity(SingleReasonFilter):
         self._labels: list[dict[str, str] | None] = []
         """Labels by row; None for a new row."""
         self._columns = LazyColumns[LabelColumn](COLUMNS_MAX)
+        self._keys = NameCounts()
+        """Number of nodes with each label."""
 
     def relayout(self, source: IntArray) -> None:
+        self._keys.relayout(self._labels, source)
         super().relayout(source)
         for column in self._columns.values():
             column.relayout(source)
@@ -94,6 +97,7 @@ class NodeAffinity(SingleReasonFilter):
         labels = build_labels(node)
         if labels == self._labels[row]:
             return
+        self._keys.replace(self._labels[row], labels)
         self._labels[row] = labels
         for key, column in self._columns.items():
             column.put(row, labels.get(key))
@@ -126,11 +130,14 @@ class NodeAffinity(SingleReasonFilter):
         """Return a mask of the nodes that meet all requirements; None if every node does."""
         mask: BoolArray | None = None
         for requirement in requirements:
+            if requirement.key not in self._keys:
+                # No node has the label, so no column is needed.
+                if not requirement.matches(None):
+                    return np.zeros(len(self._labels), dtype=np.bool_)
+                continue
             rows = requirement.mask(self._columns.get_or_build(requirement.key, self._build))
             if rows is not None:
                 mask = _intersect(mask, rows)
-                if not mask.any():
-                    break
         return mask
 
     def _mask_any(self, terms: Iterable[Requirements]) -> BoolArray | None:

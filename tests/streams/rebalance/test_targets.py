@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from schemas.messages.nodes import Taint
+from streams.placement.filters.fit import NodeResourcesFit
+from streams.stage.arrays import IntArray
 from tests.streams.builders import BY_THRESHOLDS, GI, container
 from tests.streams.world import PERCENT, RoundWorld, add_targets, hot_world
 
@@ -74,6 +76,24 @@ def test_unknown_usage_of_a_pod_counts_on_the_target_by_its_estimate(
     world.node("calm")
     world.system["calm"]["memory"] = 10 * GI
     assert world.round() == (["a hot->calm"] if moved else [])
+
+
+def test_resources_that_no_node_has_cost_nothing_per_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    build = NodeResourcesFit._build
+
+    def count(plugin: NodeResourcesFit, name: str) -> IntArray:
+        built.append(name)
+        return build(plugin, name)
+
+    monkeypatch.setattr(NodeResourcesFit, "_build", count)
+    rounds = RoundWorld("compat: koordinator\n" + BY_THRESHOLDS)
+    rounds.node("hot", system=60)
+    invented = container({"cpu": "100m", **{f"example.com/r{number}": "0" for number in range(50)}})
+    rounds.pod("a", "hot", 15, containers=(invented,))
+    add_targets(rounds, ["calm"])
+    assert rounds.round() == ["a hot->None"]
+    assert built == ["cpu"]
 
 
 @pytest.mark.parametrize("short", ["node", "prod"])

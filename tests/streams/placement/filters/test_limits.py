@@ -3,8 +3,9 @@
 import pytest
 
 from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, Pod
+from streams.placement.columns import InternedColumn
 from streams.placement.filters.fit import NodeResourcesFit
-from streams.placement.filters.node_affinity import NodeAffinity
+from streams.placement.filters.labels import ValueRequirement
 from streams.placement.filters.unsupported import RESOURCES_PER_POD_MAX, find_exceeded_limit
 from tests.streams.builders import big_pod, lifecycle, node, pod, request, tick
 from tests.streams.world import World, count_calls, only
@@ -90,20 +91,24 @@ def test_a_bound_pod_beyond_a_limit_is_a_dead_letter_and_can_end() -> None:
     assert world.state.inventory.find_held("pod-1") is None
 
 
-def test_labels_and_resources_after_the_first_that_no_node_has_cost_nothing(
+def test_labels_and_resources_of_no_node_are_checked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    labelled = count_calls(monkeypatch, NodeAffinity, "_build")
+    columns = count_calls(monkeypatch, InternedColumn, "__init__")
+    looks = count_calls(monkeypatch, ValueRequirement, "matches")
     built = count_calls(monkeypatch, NodeResourcesFit, "_build")
     world = World(tick(), *(node(f"n-{number}", labels={"zone": "a"}) for number in range(50)))
+    for calls in (columns, looks, built):
+        calls.clear()
     terms = tuple(term(*(f"{one}-{two}" for two in range(6))) for one in range(10))
     decision = only(world.send(request(pod(required_node_affinity=terms))))
     assert decision.message == "50 nodes: didn't match Pod's node affinity/selector"
-    assert labelled.total() == len(terms)
-    built.clear()
+    # Each term is evaluated once for all nodes without the label, and for no single node.
+    assert (looks.total(), columns.total()) == (10, 0)
     decision = only(world.send(request(resources(RESOURCES_PER_POD_MAX))))
     assert decision.message == "50 nodes: Insufficient r0"
-    assert built.total() == 1
+    # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
+    assert built.total() == 3
 
 
 def test_reasons_of_refusal_are_computed_for_all_nodes_at_once(
