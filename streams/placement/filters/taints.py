@@ -49,15 +49,27 @@ class Tolerations:
                 self._equal.add((toleration.key, toleration.effect, toleration.value))
 
     def covers(self, taint: Taint) -> bool:
-        key, effect = taint.key, taint.effect
-        covering = ((key, ""), (key, effect), ("", effect), ("", ""))
-        if not self._exists.isdisjoint(covering):
+        key, effect, exists, equal = taint.key, taint.effect, self._exists, self._equal
+        if ("", "") in exists or (key, "") in exists:
             return True
-        return any((*pair, taint.value) in self._equal for pair in covering)
+        if (key, effect) in exists or ("", effect) in exists:
+            return True
+        value = taint.value
+        return bool(equal) and (
+            (key, "", value) in equal
+            or (key, effect, value) in equal
+            or ("", "", value) in equal
+            or ("", effect, value) in equal
+        )
 
     def find_untolerated(self, taints: Taints) -> Taint | None:
         """Return the first untolerated taint of a result of `select_refusing`; None if there is none."""
-        return next((taint for taint in taints if not self.covers(taint)), None)
+        exists = self._exists
+        for taint in taints:
+            # For most taints there is a toleration of the key, so check that first.
+            if (taint.key, "") not in exists and not self.covers(taint):
+                return taint
+        return None
 
 
 def select_refusing(taints: Taints) -> Taints:
@@ -73,20 +85,27 @@ class TaintToleration(Filter):
         self._taints = InternedColumn[Taints](())
         self._units: int | None = None
         """Units for all distinct lists; None means that they have to be counted."""
+        self._untolerated: dict[int, Taint | None] = {}
+        """The first taint that `_tolerations` lack, by `id` of the list of taints."""
+        self._tolerations: Tolerations | None = None
+        """Tolerations of the last call of `mask`; None after a change of nodes."""
 
     def relayout(self, source: IntArray) -> None:
         self._taints.relayout(source)
-        self._units = None
+        self._units = self._tolerations = None
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         self._taints.put(row, () if node.state is None else select_refusing(node.state.taints))
-        self._units = None
+        self._units = self._tolerations = None
 
     def prepare(self, kind: Kind) -> Tolerations:
         return Tolerations(kind.pod.tolerations)
 
     def mask(self, prepared: Tolerations) -> BoolArray | None:
-        return self._taints.mask_passing(lambda taints: prepared.find_untolerated(taints) is None)
+        find = prepared.find_untolerated
+        self._tolerations = prepared
+        self._untolerated = {id(taints): find(taints) for taints in self._taints}
+        return self._taints.mask_passing(lambda taints: self._untolerated[id(taints)] is None)
 
     def count_units(self, prepared: Tolerations) -> int:
         if self._units is None:
@@ -101,7 +120,10 @@ class TaintToleration(Filter):
     def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
         by_reason: dict[str, list[IntArray]] = {}
         for taints, rows_with_taints in self._taints.group_rows(rows):
-            taint = prepared.find_untolerated(taints)
+            if self._tolerations is prepared:
+                taint = self._untolerated[id(taints)]
+            else:
+                taint = prepared.find_untolerated(taints)
             if taint is not None:
                 by_reason.setdefault(_format_reason(taint), []).append(rows_with_taints)
         return [(reason, np.concatenate(parts)) for reason, parts in by_reason.items()]
