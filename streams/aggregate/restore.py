@@ -34,7 +34,7 @@ from streams.aggregate.rows import (
 from streams.stage.records import DamagedTable, read_row
 
 #: Columns of a sample.
-_TIME, _DIGEST, _ROW, _OFFSET, _SINCE, _ANCHOR, _FIGURES = range(7)
+_TIME, _DIGEST, _ROW, _OFFSET, _SINCE, _REPORTED, _FIGURES = range(7)
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ def _restore_node(
 ) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
     node = state.create(cluster, name, members.created_offset)
-    node.since_offset, node.reported_at_ms = lines[-1, _SINCE].item(), lines[-1, _ANCHOR].item()
+    node.since_offset, node.reported_at_ms = lines[-1, _SINCE].item(), lines[-1, _REPORTED].item()
     retention, pods_retention = state.policies.get_retentions(cluster)
     lines = lines[lines[:, _OFFSET] >= node.since_offset]
     lines = lines[select_counted(lines[:, _TIME], lines[:, _OFFSET], retention)]
