@@ -2,15 +2,19 @@
 
 import asyncio
 import logging
+import os
 import signal
-import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from threading import Timer
+from types import FrameType
 from typing import Any
 
 from connectors.process.terminal import echo
 
 logger = logging.getLogger(__name__)
+
+_RETRY_S = 0.05
 
 
 @contextmanager
@@ -18,17 +22,15 @@ def terminable(code: int = 0) -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does, and then exit with `code`."""
     stopped_by: int | None = None
 
-    def stop(number: int, _: Any) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopped_by
         stopped_by = number
-        raise KeyboardInterrupt
+        if _is_building_class(frame):
+            # pydantic would ignore the interrupt and continue with a wrong class.
+            Timer(_RETRY_S, os.kill, (os.getpid(), number)).start()
+        else:
+            raise KeyboardInterrupt
 
-    def print_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
-        # pydantic prints an interrupt of its formatting, and then raises another error.
-        if unraisable.exc_type is not KeyboardInterrupt:
-            earlier_hook(unraisable)
-
-    earlier_hook, sys.unraisablehook = sys.unraisablehook, print_unraisable
     earlier_handler = signal.signal(signal.SIGTERM, stop)
     handles_interrupts = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if handles_interrupts:
@@ -36,7 +38,7 @@ def terminable(code: int = 0) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # Not KeyboardInterrupt alone: pydantic replaces it while building a class.
+        # Not KeyboardInterrupt alone: a library may have replaced it.
         if stopped_by is None:
             raise
         if stopped_by == signal.SIGINT:
@@ -44,10 +46,19 @@ def terminable(code: int = 0) -> Iterator[None]:
         echo("stopped by SIGTERM", err=True)
         raise SystemExit(code) from None
     finally:
-        sys.unraisablehook = earlier_hook
         signal.signal(signal.SIGTERM, earlier_handler)
         if handles_interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_building_class(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(
+            ("pydantic._internal", "pydantic.plugin")
+        ):
+            return True
+        frame = frame.f_back
+    return False
 
 
 async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
