@@ -15,6 +15,8 @@ from connectors.process.terminal import echo
 logger = logging.getLogger(__name__)
 
 _RETRY_S = 0.05
+#: Modules that import modules and build classes.
+_IMPORTING = ("importlib._bootstrap", "pydantic._internal", "pydantic.plugin")
 
 
 @contextmanager
@@ -25,8 +27,8 @@ def terminable(code: int = 0) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopped_by
         stopped_by = number
-        if _is_building_class(frame):
-            # pydantic would ignore the interrupt and continue with a wrong class.
+        if _is_importing(frame):
+            # Python and pydantic would ignore the interrupt, and pydantic continue with a wrong class.
             Timer(_RETRY_S, os.kill, (os.getpid(), number)).start()
         else:
             raise KeyboardInterrupt
@@ -51,11 +53,9 @@ def terminable(code: int = 0) -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _is_building_class(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(
-            ("pydantic._internal", "pydantic.plugin")
-        ):
+        if frame.f_globals.get("__name__", "").startswith(_IMPORTING):
             return True
         frame = frame.f_back
     return False

@@ -1,8 +1,10 @@
 """Signals that end a block."""
 
+import importlib
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +48,22 @@ def test_an_interrupt_waits_until_pydantic_has_built_a_class() -> None:
     with pytest.raises(KeyboardInterrupt), terminable():
         build_and_wait()
     assert built
+
+
+def test_an_interrupt_waits_until_a_module_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "interrupting.py").write_text("import os; os.kill(os.getpid(), 2)")
+    monkeypatch.syspath_prepend(tmp_path)
+    imported = []
+
+    def import_and_wait() -> None:
+        imported.append(importlib.import_module("interrupting"))
+        time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt), terminable():
+        import_and_wait()
+    assert imported
 
 
 def test_an_error_without_a_signal_is_raised() -> None:
