@@ -12,6 +12,7 @@ import orjson
 
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import DONE, Attempt, Sink, SinkError
+from schemas.base.message import AMOUNT_MAX
 from schemas.messages.commands import EvictionCommand
 from schemas.messages.decisions import PlacementDecision
 from schemas.topics.codec import decode
@@ -168,7 +169,7 @@ def _scale(sample: Payload, factor: float) -> Payload:
     scaled: Payload = orjson.loads(orjson.dumps(sample))
     for part in (scaled, *scaled["pods"]):
         part["usage"] = {
-            name: min(int(amount * factor), 2**63 - 1) for name, amount in part["usage"].items()
+            name: min(int(amount * factor), AMOUNT_MAX) for name, amount in part["usage"].items()
         }
     return scaled
 
