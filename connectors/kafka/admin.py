@@ -104,6 +104,7 @@ def create_topics(
         raise TopicsRefused("\n".join(str(finding) for finding in refused))
     missing = [topic for topic in expected if topic.name not in existing]
     if connection.embedded:
+        # The embedded broker creates a topic when its metadata is requested.
         for topic in missing:
             connection.read_metadata(topic.name)
     elif missing:

@@ -15,7 +15,7 @@ from connectors.process.terminal import echo
 logger = logging.getLogger(__name__)
 
 _RETRY_S = 0.05
-#: Modules that import modules and build classes.
+#: Modules that import modules or build classes, during which exceptions are ignored.
 _IMPORTING = ("importlib._bootstrap", "pydantic._internal", "pydantic.plugin")
 
 
@@ -28,7 +28,7 @@ def terminable(code: int = 0) -> Iterator[None]:
         nonlocal stopped_by
         stopped_by = number
         if _is_importing(frame):
-            # Python and pydantic would ignore the interrupt, and pydantic continue with a wrong class.
+            # An ignored interrupt would be lost, and pydantic would continue with a wrong class.
             Timer(_RETRY_S, os.kill, (os.getpid(), number)).start()
         else:
             raise KeyboardInterrupt

@@ -107,9 +107,11 @@ def _describe_dry_run(connection: "Connection", request: "MigrationRequest") -> 
     from schemas.policy import PolicyError, read_policy
 
     stays = {"drain": "the node stays open", "migrate": "the pod stays"}.get(request.action)
-    entry = find_newest_entry(connection, request.cluster) if stays else None
+    if stays is None:
+        return ""
+    entry = find_newest_entry(connection, request.cluster)
     with suppress(PolicyError):  # no worker has read it yet
-        if stays and read_policy(entry.record.document if entry else "").is_dry_for("request"):
+        if read_policy(entry.record.document if entry else "").is_dry_for("request"):
             return f" (dry run by the policy: {stays})"
     return ""
 

@@ -62,7 +62,7 @@ class Fit:
         allowed: Mapping[Phase, BoolArray],
         *,
         node_fit: bool = True,
-        as_koordinator: bool = False,
+        follows_koordinator: bool = False,
     ) -> None:
         """Start without groups.
 
@@ -71,10 +71,11 @@ class Fit:
             rows: rows of the targets in the columns.
             allowed: mask of the targets of each phase, shape (targets,).
             node_fit: whether filters and requests are checked.
-            as_koordinator: compare requests of 0 too, and not the number of pods.
+            follows_koordinator: compare requests of 0 too, and not the number of pods.
         """
         self._columns, self._rows = columns, rows
-        self._allowed, self._node_fit, self._follows_koordinator = allowed, node_fit, as_koordinator
+        self._allowed, self._node_fit = allowed, node_fit
+        self._follows_koordinator = follows_koordinator
         self._free: dict[str, IntArray] = {}
         """Free amounts of the targets by resource, minus planned moves; shape (targets,)."""
         self._groups: dict[tuple[Phase, int, int, int, int], PodGroup] = {}

@@ -70,7 +70,7 @@ class Evictions:
             nodes.rows[targets],
             self.targets_by_phase,
             node_fit=self.node_fit,
-            as_koordinator=not differences.planned_targets,
+            follows_koordinator=not differences.planned_targets,
         )
         self.total_room: list[int] | None = None
         """Total room of the targets of a phase by resource, by Koordinator's rules."""
